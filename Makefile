@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo demo-formats release-demo hostile-demo bench bench-fusions bare-machine test lint unit integration exhaustive zoo mutants onnx-conformance precision fuzz lock docs
+.PHONY: demo demo-formats release-demo hostile-demo bench bench-fusions bare-machine test lint unit integration exhaustive tool-check zoo mutants onnx-conformance precision fuzz lock docs
 
 # Trains a digit classifier, builds its wheel, installs that into an empty environment and compares with TensorFlow.
 demo: $(VENV)/complete
@@ -64,6 +64,11 @@ integration: $(VENV)/complete
 # What `make integration` leaves out, because it takes longer than a pull request should wait.
 exhaustive: $(VENV)/complete
 	$(BIN)/python -m pytest tests/integration -m exhaustive --numprocesses 2 --dist loadfile --no-loadscope-reorder
+
+# What a release of modelwheel publishes: built, installed with all that pip installs for it, README's steps run from there.
+# MODELWHEEL_DIST=DIR checks the files in DIR.
+tool-check: $(VENV)/complete
+	$(BIN)/python -m pytest tests/integration/test_tool_package.py
 
 # Compiles the models of tests/models/zoo and writes what became of them into docs/zoo.md.
 zoo: $(VENV)/complete

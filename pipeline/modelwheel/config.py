@@ -256,7 +256,8 @@ def require_address(field: Field, given: str | None, option: str) -> str:
     address = find_address(field, given)
     if address is None:
         raise UsageError(
-            f"no address given: pass {option} URL, or set `{field}` in section [index] of {FILE_NAME}"
+            f"no address given: pass {option} URL, or set `{field}` in section [index] of {FILE_NAME}",
+            code="MW206",
         )
     return address
 
@@ -289,7 +290,9 @@ def find_repository(given: str | None, environment: Mapping[str, str] = os.envir
     """
     found = given or load_config().release.repository or environment.get("GITHUB_REPOSITORY")
     if found and not _REPOSITORY.fullmatch(found):
-        raise UsageError(f"{found!r} is not a repository on GitHub, such as org/models")
+        raise UsageError(
+            f"{found!r} is not a repository on GitHub, such as org/models", code="MW205"
+        )
     return found or None
 
 
@@ -303,7 +306,8 @@ def require_repository(given: str | None) -> str:
     if found is None:
         raise UsageError(
             "no repository on GitHub given: pass --github-repository OWNER/REPOSITORY, or set "
-            f"`repository` in section [release] of {FILE_NAME}; for a package index, pass --mode token"
+            f"`repository` in section [release] of {FILE_NAME}; for a package index, pass --mode token",
+            code="MW205",
         )
     return found
 
@@ -314,22 +318,25 @@ def _read(path: Path) -> Config:
         text = path.read_text(encoding="utf-8")
         return Config.model_validate(tomllib.loads(text))
     except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from None
+        raise UsageError(
+            f"{path}: cannot be read: {error.strerror or error}", code="MW205"
+        ) from None
     except ValidationError as error:
         raise UsageError(
             "\n".join(
                 f"{path}:{_line_of(text, problem['loc'])}: {_explain(problem)}"
                 for problem in error.errors()
-            )
+            ),
+            code="MW205",
         ) from None
     except UnicodeDecodeError:
-        raise UsageError(f"{path}: is not UTF-8 text") from None
+        raise UsageError(f"{path}: is not UTF-8 text", code="MW205") from None
     except RecursionError:
-        raise UsageError(f"{path}: is nested too deeply") from None
+        raise UsageError(f"{path}: is nested too deeply", code="MW205") from None
     except tomllib.TOMLDecodeError as error:
         said = re.fullmatch(r"(.+) \(at line (\d+), column (\d+)\)", str(error))
         where, wrong = (f"{path}:{said[2]}:{said[3]}", said[1]) if said else (path, error)
-        raise UsageError(f"{where}: is not valid TOML: {wrong}") from None
+        raise UsageError(f"{where}: is not valid TOML: {wrong}", code="MW205") from None
 
 
 def _line_of(text: str, field: Sequence[int | str]) -> int:

@@ -5,11 +5,13 @@ Every command line imports this module, so it imports what reads metadata in its
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
 
 from .errors import EnvironmentProblemError
+from .versions import TENSORFLOW_PYTHONS, TENSORFLOW_VERSION
 
 _PROJECT = "modelwheel"
 
@@ -19,6 +21,14 @@ _ONE_PARSES = threading.Lock()
 
 _SAME_MODULES = {"tensorflow": ("tensorflow-cpu",)}
 """Distributions that install the modules of another one."""
+
+_WITH_TENSORFLOW = frozenset({"compile", "jax", "onnx", "keras", "pytorch", "cms"})
+"""Extras that are of no use without TensorFlow, which pip leaves out where it has no packages for this Python."""
+
+TENSORFLOW_FIX = "uv tool install --python {1}.{2} '{0}[compile]'".format(
+    _PROJECT, *TENSORFLOW_PYTHONS[1]
+)
+"""How to get modelwheel with the newest Python that there is TensorFlow for."""
 
 
 def require(extra: str, purpose: str, *, advise: str | None = None) -> None:
@@ -30,13 +40,27 @@ def require(extra: str, purpose: str, *, advise: str | None = None) -> None:
         advise: The extra to install; by default the same.
 
     Raises:
-        EnvironmentProblemError: Some are not installed.
+        EnvironmentProblemError: Some are not installed, or this Python is too new for TensorFlow.
     """
+    if (advise or extra) in _WITH_TENSORFLOW:
+        _require_python(purpose)
     names = missing(extra)
     if names:
         raise EnvironmentProblemError(
             f"{purpose} needs packages that are not installed ({', '.join(names)}): "
-            f"pip install '{_PROJECT}[{advise or extra}]'"
+            f"pip install '{_PROJECT}[{advise or extra}]'",
+            code="MW721",
+        )
+
+
+def _require_python(purpose: str) -> None:
+    highest = TENSORFLOW_PYTHONS[1]
+    if sys.version_info[:2] > highest and not _is_installed("tensorflow"):
+        here, last = (".".join(map(str, version)) for version in (sys.version_info[:2], highest))
+        raise EnvironmentProblemError(
+            f"{purpose} needs TensorFlow {TENSORFLOW_VERSION}, which has no packages for Python {here}; use Python "
+            f"{last} or older: {TENSORFLOW_FIX}",
+            code="MW725",
         )
 
 

@@ -10,6 +10,7 @@ from .errors import SpecError, UsageError
 from .levels import LEVELS, Level
 from .platforms import PLATFORMS, Platform, host_platform
 from .spec import BatchRule, Spec
+from .spec.levels import suggest_level
 from .spec.tune_lock import NOT_TUNED, TuneLock, read_lock
 from .util.words import suggest
 
@@ -146,20 +147,25 @@ def _choose_platforms(
         if not found:
             raise UsageError(
                 f"there is nothing to build: {spec.path} has no CPU levels of "
-                f"{' or '.join(p.name for p in left)}; check `targets`, and [build] platforms in modelwheel.toml"
+                f"{' or '.join(p.name for p in left)}; check `targets`, and [build] platforms in modelwheel.toml",
+                code="MW204",
             )
         return found
     for name in wanted:
         if name not in PLATFORMS:
             known = ", ".join(PLATFORMS)
-            raise UsageError(f"--platform: unknown platform {name!r}; choose from {known}")
+            raise UsageError(
+                f"--platform: unknown platform {name!r}; choose from {known}", code="MW204"
+            )
     return tuple(platform for name, platform in PLATFORMS.items() if name in wanted)
 
 
 def _require_known_levels(names: Sequence[str]) -> None:
     for name in names:
         if name not in LEVELS:
-            raise UsageError(f"--level: unknown CPU level {name!r}; {suggest(name, LEVELS)}")
+            raise UsageError(
+                f"--level: unknown CPU level {name!r}; {suggest_level(name)}", code="MW204"
+            )
 
 
 def _choose_levels(
@@ -179,7 +185,8 @@ def _choose_levels(
             where = ", ".join(platform.name for platform in platforms)
             raise UsageError(
                 f"--level: {spec.path} is not compiled for {name!r} on {where}; "
-                f"{suggest(name, levels)}"
+                f"{suggest(name, levels)}",
+                code="MW204",
             )
     return tuple(level for name, level in levels.items() if not wanted or name in wanted)
 
@@ -191,7 +198,8 @@ def _require_levels_for_each(
         if platform.architecture not in architectures:
             raise UsageError(
                 f"--level {', '.join(wanted)} does not exist on {platform.name}; its levels are "
-                f"{_names_of(platform)}"
+                f"{_names_of(platform)}",
+                code="MW204",
             )
 
 
@@ -205,7 +213,8 @@ def _choose_sizes(spec: Spec, sizes: tuple[int, ...], wanted: Collection[int]) -
         if size not in sizes:
             raise UsageError(
                 f"--batch-size: {size} is not a batch size of {spec.path}; "
-                f"choose from {', '.join(map(str, sizes))}"
+                f"choose from {', '.join(map(str, sizes))}",
+                code="MW204",
             )
     return tuple(size for size in sizes if not wanted or size in wanted)
 

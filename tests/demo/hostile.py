@@ -178,7 +178,7 @@ def _verdict(row: dict[str, Any]) -> str:
     errors = [finding for finding in row["findings"] if finding["severity"] == "error"]
     if not errors:
         return ""
-    kind = "limit" if errors[0]["code"] == "limit" else "judgement"
+    kind = "limit" if errors[0]["kind"] == "limit" else "judgement"
     return f"{kind}: {errors[0]['message']}"
 
 

@@ -42,7 +42,7 @@ def test_refusals_are_told_in_sentences(
     assert done.out.startswith(f"accepted {wheel.name} (")
     assert f"\nrefused {renamed.name} (" in done.out
     assert "which requires PE for x86_64; compile it for that target" in done.out
-    assert done.err == f"error: failed the audit: {renamed.name}\n"
+    assert done.err == f"error: failed the audit: {renamed.name} [MW840]\n"
 
 
 @pytest.mark.skipif("x86-64-v3" not in LEVELS, reason="only x86-64 has several levels by default")

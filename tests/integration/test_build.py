@@ -103,7 +103,7 @@ def test_check_tells_the_same_before_anything_is_compiled(
     specs = [built.spec("text"), built.spec("mlp")]
     code = UnsupportedModelError.exit_code
     text, mlp = modelwheel("check", "--json", *specs, code=code).json["models"]
-    assert {finding["code"] for finding in text["findings"]} >= {"string-tensor"}
+    assert {finding["kind"] for finding in text["findings"]} >= {"string-tensor"}
     assert [f for f in mlp["findings"] if f["severity"] == "error"] == []
     plain = modelwheel("check", *specs, code=code).out
     # The verdict, then its errors, with the name of the model; the totals come last.

@@ -23,7 +23,7 @@ from tests.support.stores import KEY, make, open_store
 COMMANDS = (
     *("new", "check", "plan", "build", "bundle", "compile", "tune", "doctor", "cache", "config"),
     *("wheel", "verify", "report", "download", "inspect", "runtime", "audit", "index", "publish"),
-    *("attest", "rebuild", "bench", "profile", "export"),
+    *("attest", "rebuild", "bench", "profile", "export", "explain", "schema"),
 )
 HOST = host_platform().name
 
@@ -167,14 +167,16 @@ def test_levels_of_other_architectures_alone(modelwheel: Modelwheel, spec: Path)
     assert f"none of these CPU levels belongs to {HOST}" in _sentence(done.err)
 
 
-def test_wrong_usage_is_answered_by_the_usage(modelwheel: Modelwheel, spec: Path) -> None:
+def test_wrong_usage_leads_to_the_help(modelwheel: Modelwheel, spec: Path) -> None:
     for arguments in (
         ["build", "--nonsense", spec],
         ["build", spec, "--batch-size", "four"],
         ["biuld", spec],
         ["plan"],
     ):
-        assert "Usage: modelwheel" in modelwheel(*arguments, code=2).err
+        said = modelwheel(*arguments, code=2).err
+        assert " --help`" in said or "did you mean" in said
+        assert said.endswith(" [MW200]\n")
 
 
 def test_a_directory_that_is_no_model(modelwheel: Modelwheel, spec: Path) -> None:

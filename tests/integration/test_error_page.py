@@ -100,4 +100,4 @@ def test_published_models_have_no_such_findings(laboratory: Laboratory, name: st
     model = SHARED_MODELS / name / "saved_model"
     out = laboratory.run(InspectRequest().job(model, laboratory.new_directory()))
     found = Inspection.load(out / "inspection.json")
-    assert "not-constant" not in {f.code for f in check_signature(found, Expected())}
+    assert "not-constant" not in {f.kind for f in check_signature(found, Expected())}

@@ -96,7 +96,7 @@ def test_what_is_checked_is_compiled(keras: Laboratory) -> None:
         keras.compile(
             file.partition(".")[0], keras.freeze(".", reading=_reading(file)), "x86-64-v3"
         )
-        left_out = [finding for finding in found if finding.code == "unread-writes"]
+        left_out = [finding for finding in found if finding.kind == "unread-writes"]
         assert bool(left_out) == (file == "dropout.keras")
 
 

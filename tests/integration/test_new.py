@@ -10,6 +10,7 @@ import pytest
 
 from modelwheel.errors import SpecError, UnsupportedModelError
 from modelwheel.spec import GitSource, load_spec
+from modelwheel.spec.schema import schema_text
 from tests.support.commands import Modelwheel
 from tests.support.repositories import Repository, isolate_git
 
@@ -32,6 +33,8 @@ def test_what_it_writes_is_a_sound_spec(
     path = tmp_path / "specs" / "my-model.yaml"
     said = new(modelwheel, models / name, path.parent)
     assert said == f"wrote {path}; next: modelwheel check {path}\n"
+    # What its first line names is beside it.
+    assert (path.parent / "schema.json").read_text() == schema_text()
     assert "ok my-model: " in modelwheel("check", path).out.splitlines()[0]
     # Other tests may have done more with the same model, but never under this name.
     assert {"inspect", "wheel"} & set(modelwheel.missing(path)) == {"wheel"}
@@ -87,7 +90,7 @@ def test_an_existing_spec_is_left_alone(
     path = tmp_path / "my-model.yaml"
     path.write_text("mine")
     said = new(modelwheel, models / "mlp", tmp_path, code=SpecError.exit_code)
-    assert said == f"error: {path} exists; remove it or choose another name\n"
+    assert said == f"error: {path} exists; remove it or choose another name [MW117]\n"
     assert path.read_text() == "mine"
 
 

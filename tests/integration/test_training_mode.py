@@ -54,7 +54,7 @@ def test_training_mode_is_refused_and_is_no_state(
     if name == "batch2.h5" and importlib.util.find_spec("tf_keras") is None:
         pytest.skip("tf_keras is missing: pip install 'modelwheel[keras]'")
     (error,) = _errors(_inspect(training, name), keep_state=keep_state)
-    assert error.code == "training-mode"
+    assert error.kind == "training-mode"
     assert error.message.startswith("the signature is in training mode: it ")
     assert all(words in error.message for words in shown)
     assert ("averages" in error.message) == any("averages" in words for words in shown)
@@ -72,13 +72,13 @@ def test_both_ways_out_lead_to_a_model_for_inference(training: Laboratory, name:
 
 def test_a_state_that_moves_by_itself_is_not_training(training: Laboratory) -> None:
     inspection = _inspect(training, "pendulum")
-    assert [error.code for error in _errors(inspection)] == ["state"]
+    assert [error.kind for error in _errors(inspection)] == ["state"]
     assert _errors(inspection, keep_state=True) == []
 
 
 def test_writes_are_kept_if_an_output_of_any_call_depends_on_them(training: Laboratory) -> None:
     inspection = _inspect(training, "variables")
-    assert [error.code for error in _errors(inspection)] == ["state"]
+    assert [error.kind for error in _errors(inspection)] == ["state"]
     assert _errors(inspection, keep_state=True) == []
     frozen = training.freeze("variables", keep_state=True)
     signature = FrozenSignature.load(frozen / "signature.json")
@@ -89,10 +89,10 @@ def test_writes_are_kept_if_an_output_of_any_call_depends_on_them(training: Labo
 def test_a_model_whose_writes_nothing_reads_has_no_state(training: Laboratory) -> None:
     inspection = _inspect(training, "counts")
     assert _errors(inspection) == []
-    (note,) = (f for f in check_signature(inspection, Expected()) if f.code == "unread-writes")
+    (note,) = (f for f in check_signature(inspection, Expected()) if f.kind == "unread-writes")
     assert "AssignAddVariableOp in '" in note.message
     (error,) = _errors(inspection, keep_state=True)
-    assert error.code == "no-state"
+    assert error.kind == "no-state"
     assert FrozenSignature.load(training.freeze("counts") / "signature.json").state == ()
     with pytest.raises(UnsupportedModelError, match="keeps state in variables between calls"):
         training.freeze("variables")

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.slow
 
 def _errors(found: Inspection, name: str, key: str = "serving_default") -> list[str]:
     findings = check_signature(found, Expected(key, shapes=SHAPES.get(name, {})))
-    return [finding.code for finding in findings if finding.severity == "error"]
+    return [finding.kind for finding in findings if finding.severity == "error"]
 
 
 # --- inspect --------------------------------------------------------------------------------------
@@ -73,7 +73,7 @@ def test_one_of_several_graphs_is_chosen_by_its_tags(laboratory: Laboratory) -> 
 def test_shapes_that_the_spec_has_to_fix(laboratory: Laboratory) -> None:
     for name, axis in (("sequence", "free axis 1 in [batch, ?, 4]"), ("unknown_rank", "unknown")):
         (finding,) = check_signature(laboratory.inspect(name), Expected())
-        assert finding.code == "shape"
+        assert finding.kind == "shape"
         assert axis in finding.message
 
 

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from importlib import metadata
+from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
@@ -14,7 +15,15 @@ from packaging.utils import canonicalize_name
 
 from modelwheel import extras
 from modelwheel.errors import EnvironmentProblemError, WheelError
+from modelwheel.versions import TENSORFLOW_PYTHONS
 from tests.support.commands import Done
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).parents[2]
 
 EXTRAS = ("build", "compile", "jax", "keras", "onnx", "publish", "release", "cross", "cms", "all")
 
@@ -160,8 +169,36 @@ def test_a_file_is_inspected_without_extras(isolated: dict[str, Done]) -> None:
 def test_a_missing_extra_is_named(extra: str, line: list[str], isolated: dict[str, Done]) -> None:
     done = isolated[" ".join(line)]
     assert done.code == EnvironmentProblemError.exit_code
-    assert done.err.endswith(f": pip install 'modelwheel[{extra}]'\n")
+    assert done.err.endswith(f": pip install 'modelwheel[{extra}]' [MW721]\n")
     assert done.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("extra", ["compile", "onnx", "cms"])
+def test_a_python_that_is_too_new_is_named(monkeypatch: pytest.MonkeyPatch, extra: str) -> None:
+    """There pip leaves TensorFlow out: its marker says so."""
+    monkeypatch.setattr(extras.sys, "version_info", (3, 14, 0))  # type: ignore[attr-defined]
+    monkeypatch.setattr(extras, "_is_installed", lambda _: False)
+    with pytest.raises(
+        EnvironmentProblemError, match=r"no packages for Python 3\.14; use Python 3\.13"
+    ) as caught:
+        extras.require(extra, "checking models")
+    assert str(caught.value).endswith("uv tool install --python 3.13 'modelwheel[compile]'")
+    assert caught.value.code == "MW725"
+    with pytest.raises(EnvironmentProblemError, match="not installed"):
+        extras.require("publish", "publishing")
+
+
+def test_the_markers_of_tensorflow_are_its_pythons() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    requirements = [
+        Requirement(text)
+        for texts in project["project"]["optional-dependencies"].values()
+        for text in texts
+    ]
+    last = TENSORFLOW_PYTHONS[1]
+    marked = {r.name: str(r.marker) for r in requirements if r.name in ("tensorflow", "tf-keras")}
+    expected = f'python_version < "{last[0]}.{last[1] + 1}"'
+    assert marked == {"tensorflow": expected, "tf-keras": expected}
 
 
 @pytest.mark.parametrize("extra", EXTRAS)

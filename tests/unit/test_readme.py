@@ -79,7 +79,7 @@ def test_the_mistakes_in_the_documents_are_reported_like_that(tmp_path: Path) ->
     (tmp_path / "broken.yaml").write_text(BROKEN, encoding="utf-8")
     with pytest.raises(SpecError) as caught:
         load_spec(tmp_path / "broken.yaml")
-    assert f"error: {caught.value}\n".replace(f"{tmp_path}/", "") == shown[1]
+    assert f"error: {caught.value.shown()}\n".replace(f"{tmp_path}/", "") == shown[1]
 
 
 BROKEN = """\

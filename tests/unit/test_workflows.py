@@ -251,6 +251,8 @@ def test_a_command_is_known(step: Step, values: dict[str, str]) -> None:
             groups = arguments[arguments.index("--group") + 1 :] if "--group" in arguments else []
             for name in (*extras, *groups):
                 assert f"\n{name} = [" in (ROOT / "pyproject.toml").read_text()
+        case ["python", "-m", "tests.support.tool_dist", *options]:
+            assert options[::2] == ["--tag", "--on-branch", "--out", "--github-output"]
         case ["python", "-m", "pytest", *files]:
             assert [file for file in files if not (ROOT / file).exists()] == []
         case ["make", target] | ["sudo", "make", target]:
@@ -264,7 +266,7 @@ def test_a_command_is_known(step: Step, values: dict[str, str]) -> None:
         case ["git", "diff", "--quiet", *_]:
             assert step.job == "changes"
         case _ if "sha256sum" in step.run:
-            assert step.job in ("publish", "attest")
+            assert step.job in ("publish", "attest", "upload")
         case _:
             assert words == ["test", SAMPLES["RESULTS"], "=", SAMPLES["WANTED"]]
 

@@ -111,7 +111,8 @@ def _require_emulation(
         reason = "its signature has no batch axis"
     if rules and reason is not None:
         raise UnsupportedModelError(
-            f"the batch rule '{rules[0]}' cannot be used: {reason}; remove batching.rules from the spec"
+            f"the batch rule '{rules[0]}' cannot be used: {reason}; remove batching.rules from the spec",
+            code="MW413",
         )
 
 

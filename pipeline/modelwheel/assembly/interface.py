@@ -99,7 +99,8 @@ def _with_labels(tensor: Tensor, labels: tuple[str, ...]) -> Tensor:
         wrong = "its last axis is the batch"
     if wrong:
         raise UnsupportedModelError(
-            f"labels.{tensor.name} has {count(len(labels), 'label')}, but {wrong}; correct the list"
+            f"labels.{tensor.name} has {count(len(labels), 'label')}, but {wrong}; correct the list",
+            code="MW418",
         )
     return tensor.model_copy(update={"labels": labels})
 
@@ -141,5 +142,6 @@ def _require_shapes(signature: Signature, frozen: FrozenSignature, extent: Exten
             raise UnsupportedModelError(
                 f"{tensor.name!r} has shape {at_extent.shape} at batch size {extent.batch}{where}, "
                 f"where {expected} follows from the other sizes; compile one batch size, or give the "
-                "output one axis that is a multiple of the batch"
+                "output one axis that is a multiple of the batch",
+                code="MW418",
             )

@@ -87,7 +87,8 @@ def _require_shape(output: Tensor, case: str, found: tuple[int, ...]) -> None:
         raise UnsupportedModelError(
             f"output {output.name!r} has the shape {list(found)} for the inputs of the comparison, but "
             f"XLA compiles {list(compiled)}: its shape depends on values, and compiled shapes are fixed; "
-            "export a signature that ends before it, or keep the largest shape and a mask"
+            "export a signature that ends before it, or keep the largest shape and a mask",
+            code="MW409",
         )
 
 

@@ -137,7 +137,7 @@ class OpenedWheel:
                 try:
                     yield from read_binaries(name, start + file.read())
                 except WheelError as error:
-                    raise WheelError(f"{self.name}: {error}") from None
+                    raise WheelError(f"{self.name}: {error}", code="MW602") from None
 
 
 def open_wheel(path: Path) -> OpenedWheel:
@@ -147,14 +147,15 @@ def open_wheel(path: Path) -> OpenedWheel:
         WheelError: It cannot be read, or its name is not a wheel's.
     """
     if not path.name.endswith(".whl"):
-        raise WheelError(f"{path} is not a wheel; pass .whl files")
+        raise WheelError(f"{path} is not a wheel; pass .whl files", code="MW602")
     opened = read_wheel(path)
     unpacked = sum(member.size for member in opened.members.values())
     # Every gate reads it all: what shrinks to nothing would take them hours.
     if unpacked > _ALWAYS_UNPACKED + _MAX_RATIO * opened.size:
         raise WheelError(
             f"{path} has {opened.size / 1e6:.1f} MB and unpacks to {unpacked / 1e6:.0f} MB, more than "
-            f"{_MAX_RATIO} times as much, as no model's machine code and weights do; build it again"
+            f"{_MAX_RATIO} times as much, as no model's machine code and weights do; build it again",
+            code="MW602",
         )
     contents = open_contents(path)
     return OpenedWheel(opened, contents)

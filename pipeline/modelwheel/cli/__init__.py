@@ -12,6 +12,7 @@ from . import (  # noqa: F401 - they add their commands to the application
     provenance,
     publishing,
     recipe,
+    reference,
     release,
     repository,
     tagging,

@@ -7,22 +7,30 @@ inside their functions so that `--help` stays quick.
 from __future__ import annotations
 
 import logging
+import re
 import signal
 import sys
 import textwrap
 import traceback
-from collections.abc import Callable
-from typing import Annotated, Any
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.models import CommandFunctionType
 
 from .. import __version__, errors, project
-from ..errors import EnvironmentProblemError, ModelwheelError
+from ..errors import EnvironmentProblemError, ModelwheelError, UsageError
 from ..util import process
 from ..util.text import one_line
-from .output import be_quiet, log_to_stderr, say, say_error, tolerate_encodings
+from .output import (
+    be_quiet,
+    lacks_json,
+    log_to_stderr,
+    print_json,
+    say,
+    tolerate_encodings,
+)
 
 AUTHOR, RELEASE, MAINTENANCE = "Model author", "Release", "Maintenance"
 """The panels of `modelwheel --help`."""
@@ -43,7 +51,10 @@ def _exit_codes() -> str:
         textwrap.fill(f"{code:>5}  {text}", width=76, subsequent_indent=" " * 7)
         for code, text in sorted(rows)
     ]
-    return "\n".join(["Exit codes:", *lines])
+    explained = (
+        "`modelwheel explain CODE` explains the code at the end of a message, such as MW302."
+    )
+    return "\n".join(["Exit codes:", *lines, "", explained])
 
 
 class _Plain:
@@ -73,13 +84,25 @@ class Group(_Plain, TyperGroup):
 
 
 class Application(typer.Typer):
-    """Commands whose help is plain."""
+    """Commands whose help is plain, with examples at its end."""
 
     def command(
-        self, name: str | None = None, **options: Any
+        self, name: str | None = None, *, examples: Sequence[str] = (), **options: Any
     ) -> Callable[[CommandFunctionType], CommandFunctionType]:
-        """A decorator, as `Typer.command`."""
-        return super().command(name, cls=_Command, **options)
+        """A decorator, as `Typer.command`.
+
+        Args:
+            name: The name of the command; by default that of its function.
+            examples: Command lines that the help shows.
+            options: Those of Typer.
+        """
+        return super().command(name, cls=_Command, epilog=show_examples(examples), **options)
+
+
+def show_examples(lines: Sequence[str]) -> str | None:
+    """The end of a command's help: command lines as examples."""
+    head = "Example:" if len(lines) == 1 else "Examples:"
+    return "\n".join([head, *(f"$ {line}" for line in lines)]) if lines else None
 
 
 app = Application(
@@ -91,6 +114,10 @@ app = Application(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+_ParserError: Any = typer.BadParameter.__mro__[2]
+"""What the parser raises: of click, or of the copy that Typer has of it."""
 
 
 class _InterruptedBuildError(BaseException):
@@ -117,28 +144,61 @@ def run_application(application: typer.Typer, name: str, evidence: str) -> None:
         signal.signal(number, _interrupt)
     tolerate_encodings()
     try:
-        application(prog_name=name)
+        ended = application(prog_name=name, standalone_mode=False)
+    except _ParserError as error:
+        if type(error).__name__ == "NoArgsIsHelpError":  # its text is the help
+            error.show()
+            sys.exit(error.exit_code)
+        _end(_usage_error(error))
     except ModelwheelError as error:
-        from .display.annotations import report_error
-
-        report_error(error)
-        sys.exit(error.exit_code)
+        _end(error)
     except _InterruptedBuildError as interruption:
         say("interrupted; finished steps are kept, run the command again to continue", err=True)
         sys.exit(interruption.exit_code)
     except OSError as error:
         where = one_line(error.filename or "input or output")
-        say_error(f"{where}: {error.strerror or error}")
-        sys.exit(EnvironmentProblemError.exit_code)
+        _end(EnvironmentProblemError(f"{where}: {error.strerror or error}"))
     except Exception as error:  # noqa: BLE001 - the last place that can print it safely
         if _log.isEnabledFor(logging.DEBUG):
             say(traceback.format_exc(), err=True)
-        else:
-            say_error(
-                f"internal error: {type(error).__name__}: {error}. This is a bug; please report it "
-                f"with {evidence} at {project.url('Issues')}"
-            )
-        sys.exit(ModelwheelError.exit_code)
+            sys.exit(ModelwheelError.exit_code)
+        said = f"internal error: {type(error).__name__}: {error}. This is a bug; please report it "
+        _end(ModelwheelError(f"{said}with {evidence} at {project.url('Issues')}"))
+    # A command says by an exception how it ends, which the parser has turned into a number.
+    sys.exit(ended if isinstance(ended, int) else 0)
+
+
+def _usage_error(error: Any) -> UsageError:
+    """What the parser of command lines refuses, as one of our sentences."""
+    said = " ".join(error.format_message().split()).rstrip(".")
+    for theirs, ours in _PARSER_WORDS:
+        said = re.sub(theirs, ours, said)
+    context = getattr(error, "ctx", None)
+    if context is not None and not said.endswith("?"):
+        said += f"; see `{context.command_path} --help`"
+    return UsageError(f"{said[:1].lower()}{said[1:]}")
+
+
+_PARSER_WORDS = (
+    ("Value error, ", ""),
+    ("Input should be", "must be"),
+    (", unable to parse .*", ""),
+    (r" \(Possible options: (.*)\)$", r"; did you mean \1?"),
+    (r"\. Did you mean", "; did you mean"),
+)
+"""What reads badly in the parser's sentences, and what to write instead."""
+
+
+def _end(error: ModelwheelError) -> NoReturn:
+    """Prints an error, with `--json` also as JSON unless the command has printed its own, and ends the process."""
+    if lacks_json():
+        from .display.problems import problem_rows
+
+        print_json({"problems": problem_rows(error)})
+    from .display.annotations import report_error
+
+    report_error(error)
+    sys.exit(error.exit_code)
 
 
 def _interrupt(number: int, _: object) -> None:
@@ -183,5 +243,10 @@ def _options(
 ) -> None:
     # Other libraries' messages, such as each lock that filelock takes, are noise here.
     log_to_stderr()
+    if verbose and quiet:
+        raise UsageError(
+            "--verbose cannot be combined with --quiet: one asks for more, the other for less",
+            code="MW201",
+        )
     be_quiet(quiet)
     _log.setLevel(logging.DEBUG if verbose else logging.WARNING)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
 from .. import extras
-from ..errors import SpecError, UsageError
+from ..errors import UsageError
 from . import completion
 from .app import AUTHOR, RELEASE, app
 from .building import run_build
@@ -56,7 +55,13 @@ if TYPE_CHECKING:
     from ..spec import Spec
 
 
-@app.command(rich_help_panel=AUTHOR)
+@app.command(
+    rich_help_panel=AUTHOR,
+    examples=[
+        "modelwheel new digits --model saved_models/digits",
+        "modelwheel new digits --model digits.onnx --out model_specs",
+    ],
+)
 def new(
     name: Annotated[
         str, typer.Argument(metavar="NAME", help="Name of the model, such as `my-model`.")
@@ -103,7 +108,14 @@ Lenient = Annotated[
 ]
 
 
-@app.command(rich_help_panel=AUTHOR)
+@app.command(
+    rich_help_panel=AUTHOR,
+    examples=[
+        "modelwheel check model_specs/digits.yaml",
+        "modelwheel check --spec-only model_specs",
+        "modelwheel check --supported",
+    ],
+)
 def check(
     specs: OptionalSpecsOrModels = None,
     spec_only: Annotated[
@@ -150,6 +162,8 @@ def check(
         return
     if not specs:
         raise UsageError("nothing to check: name spec files, or list operations with --supported")
+    if ops:
+        refuse_together("--ops", {"--json": as_json}, "JSON has them")
     if spec_only:
         given = {"--sandbox": sandbox, "--lenient": lenient, "--ops": ops}
         refuse_together("--spec-only", given, "it reads no model")
@@ -158,16 +172,15 @@ def check(
         "--released-once": released_once,
         "--on-branch": on_branch,
     }
-    with _problems_as_json(as_json):
-        loaded = load_any(specs, sandbox, changed_since, tag, shard, only_specs=of_specs)
-        if on_branch:
-            from ..release.selection import require_on_branch
+    loaded = load_any(specs, sandbox, changed_since, tag, shard, only_specs=of_specs)
+    if on_branch:
+        from ..release.selection import require_on_branch
 
-            require_on_branch(loaded, on_branch, tag)
-        if released_once:
-            from ..release.selection import require_released_once
+        require_on_branch(loaded, on_branch, tag)
+    if released_once:
+        from ..release.selection import require_released_once
 
-            require_released_once(loaded)
+        require_released_once(loaded)
     if spec_only:
         _print_valid(loaded, as_json)
         return
@@ -204,19 +217,6 @@ def _print_supported(sandbox: Policy | None, as_json: bool) -> None:
         print_supported(found)
 
 
-@contextmanager
-def _problems_as_json(wanted: bool) -> Iterator[None]:
-    """Prints the mistakes in specs as JSON, if wanted, before their error goes on."""
-    try:
-        yield
-    except SpecError as error:
-        if wanted:
-            from .display.problems import problem_rows
-
-            print_json({"problems": problem_rows(error)})
-        raise
-
-
 def _print_valid(specs: Sequence[Spec], as_json: bool) -> None:
     from ..spec.package import STATE_LICENSE, UNKNOWN_LICENSE
     from ..util.words import count
@@ -233,7 +233,13 @@ def _print_valid(specs: Sequence[Spec], as_json: bool) -> None:
     say(f"{count(len(specs), 'spec')} OK")
 
 
-@app.command(rich_help_panel=AUTHOR)
+@app.command(
+    rich_help_panel=AUTHOR,
+    examples=[
+        "modelwheel plan model_specs/digits.yaml",
+        "modelwheel plan --platform linux-x86_64,linux-aarch64 model_specs",
+    ],
+)
 def plan(
     specs: Specs,
     level: Levels = None,
@@ -327,7 +333,13 @@ def _print_plan(
     say(f"sandbox: {open_sandbox(mode).name}")
 
 
-@app.command(rich_help_panel=AUTHOR)
+@app.command(
+    rich_help_panel=AUTHOR,
+    examples=[
+        "modelwheel build model_specs/digits.yaml",
+        "modelwheel build --level x86-64-v3 --batch-size 1 --out dist model_specs/digits.yaml",
+    ],
+)
 def build(
     specs: SpecsOrModels,
     level: Levels = None,
@@ -379,7 +391,14 @@ def build(
     )
 
 
-@app.command("compile", rich_help_panel=RELEASE)
+@app.command(
+    "compile",
+    rich_help_panel=RELEASE,
+    examples=[
+        "modelwheel compile model_specs/digits.yaml",
+        "modelwheel compile --platform linux-aarch64 --out sdists model_specs",
+    ],
+)
 def compile_(
     specs: Specs,
     platform: Platforms = None,
@@ -408,7 +427,13 @@ def compile_(
     _build(requests, out, "sdist", None, jobs, sandbox, as_json, github_output=github_output)
 
 
-@app.command(rich_help_panel=AUTHOR)
+@app.command(
+    rich_help_panel=AUTHOR,
+    examples=[
+        "modelwheel bundle model_specs/digits.yaml",
+        "modelwheel bundle --platform linux-aarch64 --static-arena model_specs/digits.yaml",
+    ],
+)
 def bundle(
     specs: SpecsOrModels,
     platform: Platforms = None,
@@ -465,7 +490,7 @@ def _build(
     table: bool = False,
 ) -> NoReturn:
     from ..engine import build as builder
-    from .display.tables import print_failures, print_results
+    from .display.tables import print_failures, print_results, print_totals
 
     results = run_build(
         requests,
@@ -492,6 +517,9 @@ def _build(
     if keep_work_dir is not None and not any(result.run for result in results):
         tell(f"nothing was kept in {keep_work_dir}: no step ran")
     print_failures(results)
+    if not as_json:
+        names = {result.request.name: not result.errors for result in results}
+        print_totals("spec", names, ("built", "failed"))
     code = builder.exit_code(results)
     if github_output is not None and not code:
         hand_on([result.sdist for result in results if result.sdist], out, github_output)

@@ -27,7 +27,13 @@ if TYPE_CHECKING:
     from .display.progress import BuildDisplay
 
 
-@app.command(rich_help_panel=AUTHOR)
+@app.command(
+    rich_help_panel=AUTHOR,
+    examples=[
+        "modelwheel bench model_specs/digits.yaml",
+        "modelwheel bench dist/model_digits-1.0.0-cp312-cp312-linux_x86_64.whl --peer onnx=digits.onnx",
+    ],
+)
 def bench(
     model: Annotated[
         str,
@@ -107,7 +113,7 @@ def _peers(given: Sequence[str]) -> Mapping[str, Path]:
                 f"--peer {text!r} is not FORMAT=PATH; formats are {', '.join(FORMATS)}"
             )
         if not Path(path).exists():
-            raise UsageError(f"--peer: there is no {path!r}")
+            raise UsageError(f"--peer: there is no {path!r}", code="MW209")
         files[name] = Path(path)
     return files
 
@@ -135,7 +141,7 @@ def _contender(
     from ..engine.requirements import require_for_build
 
     if len(specs) != 1:
-        raise UsageError(f"one model at a time: {model!r} names {len(specs)} specs")
+        raise UsageError(f"one model at a time: {model!r} names {len(specs)} specs", code="MW208")
     requests = make_requests(specs, settings.levels or None, None)
     out = scratch / "dist"
     require_for_build(requests, store, "wheel", scratch)

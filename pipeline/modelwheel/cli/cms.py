@@ -11,7 +11,7 @@ import typer
 
 from .. import extras
 from ..errors import UnsupportedModelError, UsageError
-from .app import run_application
+from .app import run_application, show_examples
 from .building import run_build
 from .options import refuse_without
 from .output import log_to_stderr, say
@@ -51,7 +51,11 @@ def _expand(path: Path) -> Path:
     return Path(os.path.expandvars(path.expanduser()))
 
 
-@compile_app.command()
+@compile_app.command(
+    epilog=show_examples(
+        ["cms_tfaot_compile --aot-config aot_config.yaml --output-directory tool --dev"]
+    )
+)
 def tfaot_compile(
     aot_config: Annotated[
         Path,
@@ -135,7 +139,7 @@ def _write_tool(tool: Tool, request: Request) -> None:
 _TABLE = "--table"
 
 
-@check_app.command()
+@check_app.command(epilog=show_examples(["cmsml_check_aot_compatibility saved_models/digits"]))
 def check_aot_compatibility(
     model_path: Annotated[
         Path | None,
@@ -185,12 +189,17 @@ def check_aot_compatibility(
         if not table:
             raise UsageError(f"nothing to check: name a model, or list operations with {_TABLE}")
     store, sandbox = open_store(), open_sandbox(None)
+    from ..util.watching import step
+    from .display.progress import BuildDisplay
+
     if table:
-        every = [(one.op, True) for one in list_supported(store, sandbox).ops]
+        with BuildDisplay(results=False) as display, step("asking TensorFlow", display):
+            every = [(one.op, True) for one in list_supported(store, sandbox).ops]
         say(show_table(every, table_format))
     if model_path is None:
         return
-    found = check_model(_expand(model_path), serving_key, store, sandbox)
+    with BuildDisplay(results=False) as display, step("inspecting the model", display):
+        found = check_model(_expand(model_path), serving_key, store, sandbox)
     if not table:
         say(show_table(found.operations, table_format))
     say(f"\n{found.verdict}")

@@ -14,7 +14,7 @@ from .options import AsJson, append_output
 from .output import print_json, say
 
 
-@app.command(rich_help_panel=MAINTENANCE)
+@app.command(rich_help_panel=MAINTENANCE, examples=["modelwheel config"])
 def config(
     index_url: Annotated[
         str | None, typer.Option(metavar="URL", help="Use this instead of `index.url`.")

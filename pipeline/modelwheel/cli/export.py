@@ -9,8 +9,8 @@ import typer
 
 from ..util.text import one_line
 from .app import RELEASE, Application, Group, app
-from .options import load
-from .output import say
+from .options import AsJson, load
+from .output import print_json, say
 
 export = Application(
     name="export",
@@ -21,7 +21,7 @@ export = Application(
 app.add_typer(export, rich_help_panel=RELEASE)
 
 
-@export.command()
+@export.command(examples=["modelwheel export cmsdist model_specs/cms-deepcore.yaml --out cmsdist"])
 def cmsdist(
     spec: Annotated[str, typer.Argument(metavar="SPEC", help="A spec file.")],
     out: Annotated[
@@ -49,6 +49,7 @@ def cmsdist(
         str,
         typer.Option(metavar="NAME", help="The branch of the repository that has the commit."),
     ] = "master",
+    as_json: AsJson = False,
 ) -> None:
     """Write tfaot-model-NAME.spec, with which CMSDIST builds a model."""
     from ..cms.cmsdist import MODELS_FILE, export_cmsdist
@@ -57,9 +58,12 @@ def cmsdist(
 
     loaded = load([spec])
     if len(loaded) != 1:
-        raise UsageError(f"{one_line(spec)} names several specs; name one file")
+        raise UsageError(f"{one_line(spec)} names several specs; name one file", code="MW208")
     with writing_to(out):
         done = export_cmsdist(loaded[0], out, data=data, aot_config=aot_config, branch=branch)
+    if as_json:
+        print_json(done)
+        return
     say(f"wrote {done.spec_file}")
     if done.listed:
         say(f"{out / MODELS_FILE} has the line: {done.line}")
@@ -70,12 +74,13 @@ def cmsdist(
         say(f"{done.repository} needs it, or one like it, at that commit as {done.config_place}")
 
 
-@export.command()
+@export.command(examples=["modelwheel export bazel --out third_party/rules_modelwheel"])
 def bazel(
     out: Annotated[
         Path,
         typer.Option("--out", "-o", metavar="DIR", help="A new directory for the repository."),
     ] = Path("third_party/rules_modelwheel"),
+    as_json: AsJson = False,
 ) -> None:
     """Write the repository rules_modelwheel, whose modelwheel_library compiles models in a build by Bazel.
 
@@ -84,4 +89,7 @@ def bazel(
     from ..packaging.bazel import write_rules
 
     write_rules(out)
+    if as_json:
+        print_json({"repository": out})
+        return
     say(f'{out}: load("@rules_modelwheel//modelwheel:defs.bzl", "modelwheel_library")')

@@ -34,7 +34,7 @@ from .options import (
 from .output import print_json, say, tell
 
 
-@app.command(rich_help_panel=RELEASE)
+@app.command(rich_help_panel=RELEASE, examples=["modelwheel download --out dist model_specs"])
 def download(
     specs: Specs,
     mode: Annotated[
@@ -133,7 +133,7 @@ def _index_urls(given: Sequence[str]) -> Sequence[str]:
     return given or [url for url in found if url] or [require_address("url", None, "--index-url")]
 
 
-@app.command(rich_help_panel=RELEASE)
+@app.command(rich_help_panel=RELEASE, examples=["modelwheel index dist --out site"])
 def index(
     files: Annotated[
         list[Path],

@@ -12,7 +12,7 @@ import typer
 from ..errors import UsageError
 from ..util.text import one_line
 from . import completion
-from .output import tell
+from .output import tell, want_json
 
 if TYPE_CHECKING:
     from ..config import BuildRules
@@ -43,7 +43,9 @@ Specs = Annotated[list[str], _SPEC]
 OptionalSpecs = Annotated[list[str] | None, _SPEC]
 SpecsOrModels = Annotated[list[str], _SPEC_OR_MODEL]
 OptionalSpecsOrModels = Annotated[list[str] | None, _SPEC_OR_MODEL]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+AsJson = Annotated[
+    bool, typer.Option("--json", callback=want_json, help="Print the result as JSON.")
+]
 AsTable = Annotated[
     bool,
     typer.Option(
@@ -140,7 +142,9 @@ def refuse_together(option: str, others: Mapping[str, object], reason: str) -> N
     """
     given = [name for name, value in others.items() if value]
     if given:
-        raise UsageError(f"{option} cannot be combined with {', '.join(given)}: {reason}")
+        raise UsageError(
+            f"{option} cannot be combined with {', '.join(given)}: {reason}", code="MW201"
+        )
 
 
 def refuse_table_as_json(table: bool, as_json: bool) -> None:
@@ -158,7 +162,9 @@ def refuse_without(option: str, others: Mapping[str, object]) -> None:
     given = [name for name, value in others.items() if value]
     if given:
         verb = "has" if len(given) == 1 else "have"
-        raise UsageError(f"{', '.join(given)} {verb} an effect only with {option}; add it")
+        raise UsageError(
+            f"{', '.join(given)} {verb} an effect only with {option}; add it", code="MW202"
+        )
 
 
 def require_appendable(path: Path | None) -> None:
@@ -171,7 +177,9 @@ def require_appendable(path: Path | None) -> None:
         try:
             path.open("a").close()
         except OSError as error:
-            raise UsageError(f"cannot write to {path}: {error.strerror or error}") from None
+            raise UsageError(
+                f"cannot write to {path}: {error.strerror or error}", code="MW203"
+            ) from None
 
 
 def require_writable(file: Path | None, directory: Path | None) -> None:
@@ -186,7 +194,9 @@ def require_writable(file: Path | None, directory: Path | None) -> None:
         if file is not None:
             file.touch()
     except OSError as error:
-        raise UsageError(f"cannot write to {error.filename}: {error.strerror or error}") from None
+        raise UsageError(
+            f"cannot write to {error.filename}: {error.strerror or error}", code="MW203"
+        ) from None
 
 
 def append_output(path: Path | None, **outputs: str) -> None:
@@ -227,7 +237,8 @@ def require_only(names: Collection[str], out: Path) -> None:
     others = sorted(path.name for path in out.glob("*") if path.name not in names)
     if others:
         raise UsageError(
-            f"{out} already has {one_line(others[0])}, which this job has not made; pass an empty directory"
+            f"{out} already has {one_line(others[0])}, which this job has not made; pass an empty directory",
+            code="MW203",
         )
 
 

@@ -13,6 +13,7 @@ import sys
 
 import typer
 
+from ..errors import ModelwheelError
 from ..util.text import json_text, safe_lines
 
 
@@ -41,8 +42,9 @@ def tell(text: object) -> None:
         say(text, err=True)
 
 
-def say_error(sentence: object) -> None:
-    """Prints an error; the prefix is coloured on terminals that allow it (https://no-color.org)."""
+def say_error(error: object) -> None:
+    """Prints an error with its code; the prefix is coloured on terminals that allow it (https://no-color.org)."""
+    sentence = error.shown() if isinstance(error, ModelwheelError) else error
     plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
     prefix = "error" if plain else typer.style("error", fg="red", bold=True)
     typer.echo(f"{prefix}: {safe_lines(sentence)}", err=True)
@@ -51,6 +53,20 @@ def say_error(sentence: object) -> None:
 def say_command(command: str) -> None:
     """Prints a command to the service that collects the log: only its own text may be in it, the rest escaped."""
     typer.echo(command, err=True)
+
+
+_json = {"wanted": False, "printed": False}
+
+
+def want_json(wanted: bool) -> bool:
+    """Notes for the whole process whether the command was called with `--json`; returns the same."""
+    _json.update(wanted=wanted, printed=False)
+    return wanted
+
+
+def lacks_json() -> bool:
+    """Whether `--json` was given and nothing was printed as JSON yet."""
+    return _json["wanted"] and not _json["printed"]
 
 
 def print_json(value: object) -> None:
@@ -62,6 +78,7 @@ def print_json(value: object) -> None:
 
 def say_json(text: str) -> None:
     """Prints a JSON document; characters that must not be printed become its escapes."""
+    _json["printed"] = True
     typer.echo(json_text(text), nl=False)
 
 

@@ -18,7 +18,13 @@ from .sandboxes import SandboxMode, open_sandbox
 from .stores import open_store
 
 
-@app.command(rich_help_panel=AUTHOR)
+@app.command(
+    rich_help_panel=AUTHOR,
+    examples=[
+        "modelwheel profile model_specs/digits.yaml",
+        "modelwheel profile --batch-size 16 --flames flames.svg model_specs/digits.yaml",
+    ],
+)
 def profile(
     spec: Annotated[
         str,
@@ -83,7 +89,7 @@ def profile(
 
     specs = load_any([spec], sandbox)
     if len(specs) != 1:
-        raise UsageError(f"one model at a time: {spec!r} names {len(specs)} specs")
+        raise UsageError(f"one model at a time: {spec!r} names {len(specs)} specs", code="MW208")
     (request,) = make_requests(
         specs, [level] if level else None, [batch_size] if batch_size else None
     )

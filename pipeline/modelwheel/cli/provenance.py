@@ -29,7 +29,7 @@ Distributions = Annotated[
 ]
 
 
-@app.command(rich_help_panel=RELEASE)
+@app.command(rich_help_panel=RELEASE, examples=["modelwheel attest --key signing.pem dist"])
 def attest(
     files: Distributions,
     key: Annotated[
@@ -110,7 +110,9 @@ def _print_written(written: Sequence[tuple[Path, Path]], as_json: bool) -> None:
         say(statement)
 
 
-@app.command(rich_help_panel=RELEASE)
+@app.command(
+    rich_help_panel=RELEASE, examples=["modelwheel rebuild dist/model_digits-1.0.0.tar.gz"]
+)
 def rebuild(
     files: Distributions,
     spec: Annotated[

@@ -118,7 +118,13 @@ Measured = Annotated[
 ]
 
 
-@app.command(rich_help_panel=RELEASE)
+@app.command(
+    rich_help_panel=RELEASE,
+    examples=[
+        "modelwheel publish --dry-run dist",
+        "modelwheel publish --repository-url https://example.org/upload/ dist",
+    ],
+)
 def publish(
     files: Annotated[
         list[Path],
@@ -267,7 +273,9 @@ def _bind(tag: str | None, release_list: str | None, needs: str | None) -> Relea
         refuse_without("--release", {"--list": release_list, "--github-needs": needs})
         return None
     if not release_list:
-        raise UsageError("--release needs --list: run `modelwheel plan SPEC --release-list` for it")
+        raise UsageError(
+            "--release needs --list: run `modelwheel plan SPEC --release-list` for it", code="MW202"
+        )
     listed = read_list(release_list)
     if listed.tag != tag:
         raise UsageError(

@@ -56,7 +56,8 @@ def recipe(
     found = sdist or _find_sdist(model)
     if not found.is_file():
         raise UsageError(
-            f"there is no file {found}; `modelwheel compile` makes it, or name it by --sdist"
+            f"there is no file {found}; `modelwheel compile` makes it, or name it by --sdist",
+            code="MW209",
         )
     target = out or Path("recipes", found.name.rpartition("-")[0].replace("_", "-"))
     with writing_to(target):
@@ -80,7 +81,7 @@ def _find_sdist(model: str) -> Path:
         return path.with_name(_name_of(open_contents(path)))
     specs = load([model])
     if len(specs) != 1:
-        raise UsageError(f"{one_line(model)} names several specs; name one file")
+        raise UsageError(f"{one_line(model)} names several specs; name one file", code="MW208")
     return Path("dist", f"{specs[0].module}-{specs[0].model.version}.tar.gz")
 
 

@@ -61,7 +61,13 @@ CrossTags = Annotated[
 ]
 
 
-@app.command(rich_help_panel=RELEASE)
+@app.command(
+    rich_help_panel=RELEASE,
+    examples=[
+        "modelwheel wheel dist",
+        "modelwheel wheel --cross manylinux_2_17_aarch64 --out wheels dist",
+    ],
+)
 def wheel(
     sdists: Annotated[
         list[Path],
@@ -122,6 +128,12 @@ def wheel(
         finished = [_shown(outcome, display, as_json=as_json) for outcome in outcomes]
     if as_json:
         print_json(finished)
+    else:
+        from .display.tables import print_totals
+
+        failed = {outcome.sdist.name for outcome in finished if outcome.error is not None}
+        names = {outcome.sdist.name: outcome.sdist.name not in failed for outcome in finished}
+        print_totals("source distribution", names, ("built", "failed"))
     raise typer.Exit(next((o.error.exit_code for o in finished if o.error is not None), 0))
 
 
@@ -188,7 +200,7 @@ def _cross_build(
         yield from build_wheels(sdists, target, python, out, watcher)
 
 
-@app.command(rich_help_panel=RELEASE)
+@app.command(rich_help_panel=RELEASE, examples=["modelwheel runtime --wheel"])
 def runtime(
     out: Annotated[Path, Out] = Path("dist"),
     wheel: Annotated[

@@ -26,7 +26,7 @@ Directory = Annotated[
 ]
 
 
-@app.command(rich_help_panel=AUTHOR)
+@app.command(rich_help_panel=AUTHOR, examples=["modelwheel init models"])
 def init(
     directory: Directory = Path(),
     ci: Annotated[
@@ -93,7 +93,7 @@ def init(
     say("next: read README.md, then `modelwheel check model_specs`")
 
 
-@app.command(rich_help_panel=MAINTENANCE)
+@app.command(rich_help_panel=MAINTENANCE, examples=["modelwheel update"])
 def update(
     directory: Directory = Path(),
     check: Annotated[

@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from ..spec import Spec
 
 
-@app.command("release-plan", rich_help_panel=RELEASE)
+@app.command(
+    "release-plan", rich_help_panel=RELEASE, examples=["modelwheel release-plan model_specs"]
+)
 def release_plan(
     specs: OptionalSpecs = None,
     changed_since: ChangedSince = None,
@@ -111,7 +113,9 @@ def _warn(due: Sequence[Due], mode: Mode) -> None:
             say(f"warning: {warning}", err=True)
 
 
-@app.command(rich_help_panel=RELEASE)
+@app.command(
+    rich_help_panel=RELEASE, examples=["modelwheel tag model_specs/digits.yaml --push origin"]
+)
 def tag(
     specs: Specs,
     push: Annotated[

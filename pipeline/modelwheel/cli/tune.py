@@ -22,7 +22,13 @@ if TYPE_CHECKING:
     from .display.progress import BuildDisplay
 
 
-@app.command(rich_help_panel=AUTHOR)
+@app.command(
+    rich_help_panel=AUTHOR,
+    examples=[
+        "modelwheel tune model_specs/digits.yaml",
+        "modelwheel tune --workload 1:70,16:25,100:5 model_specs/digits.yaml",
+    ],
+)
 def tune(
     specs: Specs,
     flags: Annotated[
@@ -71,7 +77,7 @@ def tune(
         extras.require("plot", "--plot")
     store, requests = open_store(), make_requests(load(specs), None, None)
     if plot is not None and len(requests) > 1:
-        raise UsageError(f"--plot is for one spec; {len(requests)} are named")
+        raise UsageError(f"--plot is for one spec; {len(requests)} are named", code="MW208")
     chosen, limits = open_sandbox(sandbox), load_config().limits
     from ..bench.tune import Tuner
     from .display.progress import BuildDisplay

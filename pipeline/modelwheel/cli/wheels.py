@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -35,7 +35,13 @@ if TYPE_CHECKING:
     from ..wheelfile.contents import Contents
 
 
-@app.command(rich_help_panel=RELEASE)
+@app.command(
+    rich_help_panel=RELEASE,
+    examples=[
+        "modelwheel verify dist",
+        "modelwheel verify --emulate wheels/model_digits-1.0.0-cp312-cp312-manylinux_2_17_aarch64.whl",
+    ],
+)
 def verify(
     wheels: Wheels,
     provenance: Annotated[
@@ -75,12 +81,14 @@ def verify(
         from .provenance import require_trusted
 
         if policy is None:
-            raise UsageError("--provenance needs --policy FILE; docs/releases.md has an example")
+            raise UsageError(
+                "--provenance needs --policy FILE; docs/releases.md has an example", code="MW202"
+            )
         require_trusted(wheels, policy)
     else:
         refuse_without("--provenance", {"--policy": policy})
     if against is not None and not against.is_file():
-        raise UsageError(f"--against: there is no file {str(against)!r}")
+        raise UsageError(f"--against: there is no file {str(against)!r}", code="MW209")
     from ..verify.selftest import verify_wheels
     from ..wheelfile.collect import find_model_wheels
     from .display.progress import BuildDisplay
@@ -94,10 +102,14 @@ def verify(
         print_json(verified)
     else:
         print_verified(verified, table=table)
-    _exit_with(result.error for result in verified)
+    totals = {result.wheel.name: result.error is None for result in verified}
+    _exit_with([result.error for result in verified], totals, as_json=as_json)
 
 
-@app.command(rich_help_panel=RELEASE)
+@app.command(
+    rich_help_panel=RELEASE,
+    examples=["modelwheel report dist", "modelwheel report --summary summary.md dist"],
+)
 def report(
     wheels: Wheels,
     index_url: Annotated[
@@ -160,7 +172,8 @@ def report(
     _answer(measured, reasons, summary, comment)
     if pictures is not None:
         _draw(measured, pictures)
-    _exit_with(measurement.error for measurement in measured)
+    totals = {measurement.wheel.name: measurement.error is None for measurement in measured}
+    _exit_with([measurement.error for measurement in measured], totals, as_json=as_json)
 
 
 def _answer(
@@ -211,7 +224,13 @@ Recompile = Annotated[
 ]
 
 
-@app.command(rich_help_panel=RELEASE)
+@app.command(
+    rich_help_panel=RELEASE,
+    examples=[
+        "modelwheel inspect dist",
+        "modelwheel inspect --replay dist/model_digits-1.0.0.tar.gz",
+    ],
+)
 def inspect(
     files: Annotated[
         list[Path],
@@ -280,7 +299,9 @@ def _print_sbom(files: Sequence[Path]) -> None:
     from ..wheelfile.contents import open_contents
 
     if len(files) > 1:
-        raise UsageError(f"--sbom prints the SBOM of one file, but there are {len(files)}")
+        raise UsageError(
+            f"--sbom prints the SBOM of one file, but there are {len(files)}", code="MW208"
+        )
     for text in open_contents(files[0]).require_sboms().values():
         say_json(text.decode(errors="replace"))
 
@@ -316,14 +337,14 @@ def _print_one_or_all(values: Sequence[object]) -> None:
     print_json(values[0] if len(values) == 1 else values)
 
 
-@app.command(rich_help_panel=RELEASE)
+@app.command(rich_help_panel=RELEASE, examples=["modelwheel audit wheels"])
 def audit(wheels: Wheels, as_json: AsJson = False) -> None:
     """Check wheels against the release rules: tags, symbols, instructions, contents."""
     extras.require("release", "`modelwheel audit`")
     from ..audit import audit_wheels, require_accepted
     from ..wheelfile.collect import find_wheels
     from .display.progress import BuildDisplay
-    from .display.tables import print_audited
+    from .display.tables import print_audited, print_totals
 
     with BuildDisplay(results=False) as display:
         results = audit_wheels(find_wheels(wheels), display)
@@ -331,14 +352,22 @@ def audit(wheels: Wheels, as_json: AsJson = False) -> None:
         print_json(results)
     else:
         print_audited(results)
+        accepted = {result.wheel.name: result.accepted for result in results}
+        print_totals("wheel", accepted, ("accepted", "refused"))
     require_accepted(results)
 
 
-def _exit_with(errors: Iterator[ModelwheelError | None]) -> None:
-    """Prints all errors and ends with the exit code of the first."""
+def _exit_with(
+    errors: Sequence[ModelwheelError | None], totals: Mapping[str, bool], *, as_json: bool
+) -> None:
+    """Prints all errors, then how many wheels have none, and ends with the exit code of the first."""
     from .display.annotations import report_error
 
     found = [error for error in errors if error is not None]
     for error in found:
         report_error(error)
+    if not as_json:
+        from .display.tables import print_totals
+
+        print_totals("wheel", totals, ("ok", "failed"))
     raise typer.Exit(found[0].exit_code if found else 0)

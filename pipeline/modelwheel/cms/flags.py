@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ..errors import UsageError
 from ..levels import LEVELS
 from ..platforms import PLATFORMS
-from ..util.words import suggest
+from ..spec.levels import suggest_level
 
 _OPTION = "--additional-flags"
 
@@ -94,7 +94,8 @@ def _platform_of(triple: str) -> str:
     if architecture not in known:
         raise UsageError(
             f"{_OPTION}: --target_triple {triple}: nothing is compiled for {architecture!r}; choose from "
-            f"{', '.join(known)}"
+            f"{', '.join(known)}",
+            code="MW204",
         )
     return f"linux-{architecture}"
 
@@ -104,5 +105,6 @@ def _level_of(cpu: str) -> str:
         if cpu in (level.name, level.march):
             return level.name
     raise UsageError(
-        f"{_OPTION}: --target_cpu {cpu} is not a CPU level that models are compiled for; {suggest(cpu, LEVELS)}"
+        f"{_OPTION}: --target_cpu {cpu} is not a CPU level that models are compiled for; {suggest_level(cpu)}",
+        code="MW204",
     )

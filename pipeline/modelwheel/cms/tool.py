@@ -140,7 +140,9 @@ def _link_objects(bundle: Path, out: Path, identifier: str, platform: Platform) 
         whole = ("--whole-archive", rest, "--no-whole-archive")
         yield _link(linker, out / f"{identifier}.o", whole)
     except ProcessError as error:
-        raise WheelError(f"linking the object files of {identifier} failed: {error}") from error
+        raise WheelError(
+            f"linking the object files of {identifier} failed: {error}", code="MW601"
+        ) from error
     finally:
         rest.unlink(missing_ok=True)
 

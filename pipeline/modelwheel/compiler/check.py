@@ -132,9 +132,11 @@ def check_signature(inspection: Inspection, expected: Expected) -> list[Finding]
 
 def refuse(findings: Iterable[Finding]) -> None:
     """Raises UnsupportedModelError with every error among the findings, one for each line."""
-    errors = [str(finding) for finding in findings if finding.severity == "error"]
+    errors = [finding for finding in findings if finding.severity == "error"]
     if errors:
-        raise UnsupportedModelError("\n".join(map(one_line, errors)))
+        raise UnsupportedModelError(
+            "\n".join(map(one_line, errors)), line_codes=[finding.code for finding in errors]
+        )
 
 
 def _unknown_signature(inspection: Inspection, key: str) -> Finding:

@@ -54,8 +54,10 @@ class WorkerError(CompileError):
         detail: A traceback, or the end of the worker's log: for a bug report.
     """
 
-    def __init__(self, message: str, detail: str = "") -> None:
-        super().__init__(message)
+    code = "MW501"
+
+    def __init__(self, message: str, detail: str = "", *, code: str = "") -> None:
+        super().__init__(message, code=code)
         self.detail = detail
 
 
@@ -68,7 +70,8 @@ def too_long(
     if isinstance(job, InspectJob):
         fix = f"{_unusual(job, 'read in seconds')}, or raise `reading_seconds`"
     return WorkerError(
-        f"{step} took longer than {time_text(seconds)} and was stopped{_likely(layers)}; {fix} {_WIDEN}"
+        f"{step} took longer than {time_text(seconds)} and was stopped{_likely(layers)}; {fix} {_WIDEN}",
+        code="MW503",
     )
 
 
@@ -95,6 +98,7 @@ def too_large(
         f"{step} needed more than the {size_text(limits.memory_bytes)} of memory that it may use, "
         f"and was stopped{_likely(layers)}; {fix}, or raise `memory_gb` {_WIDEN}",
         detail,
+        code="MW502",
     )
 
 

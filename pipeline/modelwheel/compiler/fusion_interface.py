@@ -164,4 +164,6 @@ def mismatch(fusion: Fusion, place: Place, what: str) -> UnsupportedModelError:
     else:
         said = "is marked with"
         fix = "correct the function or its mark, or leave the name out of compilation.fusions"
-    return UnsupportedModelError(f"{where} {said} {fusion.name!r}, which {what}; {fix}")
+    return UnsupportedModelError(
+        f"{where} {said} {fusion.name!r}, which {what}; {fix}", code="MW414"
+    )

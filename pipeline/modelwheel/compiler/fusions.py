@@ -152,7 +152,8 @@ def registered(
         if known != provider:
             raise EnvironmentProblemError(
                 f"{known} and {provider} both implement {one_line(entry.name)!r}, and modelwheel cannot "
-                f"choose: uninstall one"
+                f"choose: uninstall one",
+                code="MW727",
             )
     return found
 

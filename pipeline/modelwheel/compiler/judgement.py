@@ -13,7 +13,7 @@ from .effects import KEEP_STATE, KERAS_TABLE_FIX, SETS_VARIABLE, TABLES_OF_CONST
 from .findings import Finding, few
 from .inspection import Cost, Inspection, LargeTensor, OpUse, SignatureUse
 
-_CODES = {"variable": "state", "state": "state", "table": "lookup-table", "custom": "custom-op"}
+_KINDS = {"variable": "state", "state": "state", "table": "lookup-table", "custom": "custom-op"}
 _TRAINING_FIX = (
     "save the model as a .keras file by model.save(FILE) and compile that, or export what calls it with "
     "training=False"
@@ -97,11 +97,11 @@ def _judge_effects(inspection: Inspection, key: str, keep_state: bool) -> Iterat
         if effect == "variable" and keep_state:
             yield from _judge_state(found, key)
         elif found:
-            code = _CODES.get(effect, "effect")
+            kind = _KINDS.get(effect, "effect")
             in_module = all(use.op.startswith("stablehlo.") for use in found)
             said = f"the signature {verb}: {where(found, key)}"
             advice = KERAS_TABLE_FIX if effect == "table" and texts else fix
-            yield Finding("error", code, said, _STABLEHLO_FIX if in_module else advice)
+            yield Finding("error", kind, said, _STABLEHLO_FIX if in_module else advice)
 
 
 def _judge_state(writes: Sequence[OpUse], key: str) -> Iterator[Finding]:

@@ -66,6 +66,8 @@ class Answer(JsonRecord):
     seconds: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     error: str | None = None
     """The name of the error's class in `modelwheel.errors`; None if all outputs were written."""
+    code: str = ""
+    """Of the error: see `ModelwheelError.code`."""
     message: str = ""
     detail: str = ""
     """The traceback of an unexpected error."""
@@ -73,10 +75,10 @@ class Answer(JsonRecord):
     """For `Task.NAME_LAYERS`."""
 
     @classmethod
-    def failure(cls, error: str, message: str, detail: str = "") -> Answer:
+    def failure(cls, error: str, message: str, detail: str = "", *, code: str = "") -> Answer:
         """An error, cut to what an answer may have."""
         half = MAX_ANSWER_BYTES // 16  # JSON writes a character as up to six bytes
-        return cls(error=error, message=message[:half], detail=detail[-half:])
+        return cls(error=error, code=code, message=message[:half], detail=detail[-half:])
 
 
 Ending = Literal["answered", "ended", "garbage", "timeout"]

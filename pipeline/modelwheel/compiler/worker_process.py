@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import secrets
 import subprocess
 import sys
@@ -187,7 +188,7 @@ class WorkerProcess:
         message = one_line(answer.message) or f"{step} failed and gave no reason"
         if answer.detail:
             return WorkerError(message, safe_lines(answer.detail))
-        return _error_class(answer.error)(message)
+        return _error_class(answer.error)(message, code=_known_code(answer.code))
 
     def _name_layers(self, staged: Staged, limits: Limits) -> tuple[str, ...]:
         """The layers that most likely make a step hard; empty if they cannot be found soon."""
@@ -305,6 +306,11 @@ class WorkerProcess:
             if pipe is not None:
                 with suppress(OSError):  # input that was not sent cannot be flushed
                     pipe.close()
+
+
+def _known_code(code: str) -> str:
+    """A code that a job gave, which may be anything; empty if it has the form of none."""
+    return code if re.fullmatch(r"MW[0-9]{3}", code) else ""
 
 
 def _error_class(name: str | None) -> type[ModelwheelError]:

@@ -109,7 +109,8 @@ class BuildResult:
         """What failed and why, for the last lines of a build: each error once, with its steps."""
         steps: dict[str, tuple[str, ...]] = {}
         for name, error in self.errors:
-            steps[str(error)] = (*steps.get(str(error), ()), name)
+            said = error.shown()
+            steps[said] = (*steps.get(said, ()), name)
         return list(steps.items())
 
 
@@ -280,7 +281,10 @@ def summarise(results: Iterable[BuildResult]) -> list[Mapping[str, object]]:
             "cached": result.cached,
             "replaced": as_json(result.replaced),
             "skipped": result.outcome.skipped,
-            "errors": [{"step": step, "message": str(error)} for step, error in result.errors],
+            "errors": [
+                {"step": step, "message": str(error), "code": error.code}
+                for step, error in result.errors
+            ],
             "report": as_json(result.report),
         }
         for result in results

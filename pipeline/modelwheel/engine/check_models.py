@@ -44,7 +44,15 @@ def first_line(text: object) -> str:
 class CheckedModel:
     """What was found in one model and what follows for its spec."""
 
-    JSON_FIELDS: ClassVar = ("model", "signature", "error", "inspection", "findings", "verdict")
+    JSON_FIELDS: ClassVar = (
+        "model",
+        "signature",
+        "error",
+        "code",
+        "inspection",
+        "findings",
+        "verdict",
+    )
 
     model: str
     """Name and version."""
@@ -60,6 +68,13 @@ class CheckedModel:
     """One line: whether the model can be compiled, or what stands in the way."""
     path: Path | None = None
     """The spec."""
+
+    @property
+    def code(self) -> str:
+        """Of the first error: see `ModelwheelError.code`; empty if there is none."""
+        if self.error is not None:
+            return self.error.code
+        return next((f.code for f in self.findings if f.severity == "error"), "")
 
     @property
     def exit_code(self) -> int:

@@ -52,7 +52,8 @@ def deliver_directory(record: Record, store: Store, path: Path) -> Path:
     with writing_to(path):
         if path.exists() and not (path / CHECKSUMS).is_file():
             raise UsageError(
-                f"{path} exists and is not a bundle; remove it, or choose another --out"
+                f"{path} exists and is not a bundle; remove it, or choose another --out",
+                code="MW203",
             )
         with tempfile.TemporaryDirectory(prefix=".delivering-", dir=path.parent) as scratch:
             new, old = Path(scratch, "new"), Path(scratch, "old")
@@ -102,5 +103,6 @@ def writing_to(path: Path) -> Iterator[None]:
     except OSError as error:
         place = error.filename if isinstance(error.filename, str) else path
         raise EnvironmentProblemError(
-            f"cannot write to {place}: {error.strerror or error}; fix that, or choose another directory"
+            f"cannot write to {place}: {error.strerror or error}; fix that, or choose another directory",
+            code="MW726",
         ) from error

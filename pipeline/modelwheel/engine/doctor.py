@@ -6,13 +6,15 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
+from typing import Literal, TypeAlias
 
+import requests
 from packaging.version import Version
 
 from .. import extras, prerequisites
@@ -23,11 +25,28 @@ from ..sandbox.choose import find_sandbox
 from ..store.disk import CACHE_VARIABLE, default_root
 from ..store.store import Store
 from ..store.summary import missing_upstream
+from ..util.http import Patience, Reader, explain
 from ..util.process import ProcessError, run
+from ..util.urls import redact
 from ..util.words import count, first_few, size_text
 from ..versions import CMAKE_MINIMUM, GIT_MINIMUM, TENSORFLOW_PYTHONS, TENSORFLOW_VERSION
 
 _TIMEOUT = 20.0
+
+Role: TypeAlias = Literal["author", "release"]
+"""Who asks: somebody who compiles models, or who builds and publishes wheels for other platforms."""
+
+_ALSO_REQUIRED: Mapping[Role, frozenset[str]] = {
+    "author": frozenset({"Python", "TensorFlow", "git", "memory"}),
+    "release": frozenset({"release tools", "containers", "git", "index", "uploads"}),
+}
+"""What a role cannot do without, beside what is needed to build wheels at all."""
+
+_NOT_FOR: Mapping[Role, frozenset[str]] = {
+    "author": frozenset({"release tools", "cross-building", "containers"}),
+    "release": frozenset({"memory"}),
+}
+"""What a role does not need."""
 
 _MEMORY_BYTES = 2 << 30  # TensorFlow's import takes 0.6 GB; the rest is for a model of 60 MB
 
@@ -58,6 +77,31 @@ class Finding:
     """Whether building wheels is impossible without it."""
 
 
+def for_role(findings: Sequence[Finding], role: Role) -> list[Finding]:
+    """The findings that matter to a role, each required if the role cannot do without."""
+    return [
+        replace(finding, required=finding.required or finding.name in _ALSO_REQUIRED[role])
+        for finding in findings
+        if finding.name not in _NOT_FOR[role]
+    ]
+
+
+def check_address(name: str, url: str | None, option: str) -> Finding:
+    """Whether a package index answers at an address of `modelwheel.toml`, whatever it says."""
+    if url is None:
+        # Releases of GitHub need no index.
+        return Finding(name, ok=True, found=f"`{option}` is not set", fix=None, required=False)
+    shown = redact(url)
+    fix = f"correct `{option}` in section [index] of modelwheel.toml, or check network and proxy"
+    try:
+        with Reader(Patience(attempts=1, timeout=_TIMEOUT)) as reader:
+            status = reader.read(url, lambda response: response.status_code)
+    except requests.RequestException as error:
+        return _finding(name, ok=False, found=f"{shown}: {explain(error)}", fix=fix)
+    # An address for uploads refuses to be read.
+    return _finding(name, status < 500, f"{shown} answers ({status})", fix)
+
+
 def diagnose() -> list[Finding]:
     """Runs all checks in parallel. They do not import TensorFlow and take well under a second."""
     with ThreadPoolExecutor(len(_CHECKS)) as pool:
@@ -71,8 +115,8 @@ def _check_python() -> Finding:
         "Python",
         TENSORFLOW_PYTHONS[0] <= sys.version_info[:2] <= TENSORFLOW_PYTHONS[1],
         f"CPython {sys.version.split()[0]} ({sys.executable})",
-        f"TensorFlow {TENSORFLOW_VERSION} has no wheels for CPython {version}: to compile models, "
-        f"install modelwheel with CPython {lowest} to {highest}",
+        f"TensorFlow {TENSORFLOW_VERSION} has no packages for CPython {version}: to compile models, "
+        f"use CPython {lowest} to {highest}: `{extras.TENSORFLOW_FIX}`",
         required=False,
     )
 

@@ -19,6 +19,7 @@ from ..source.unpinned import pin_address
 from ..source.worktree import Worktree
 from ..spec import DirectorySource
 from ..spec.scaffold import ModelDescription, Origin, TensorDescription, scaffold_spec
+from ..spec.schema import SCHEMA_NAME, write_schema
 from ..spec.sources import AnySource
 from ..store.store import Store
 from ..util.files import write_atomically
@@ -42,6 +43,8 @@ def write_spec(
 ) -> Path:
     """Writes `directory/NAME.yaml`; returns its path. The store keeps what was inspected.
 
+    The schema that the first line of a spec names is written beside it, unless it is there.
+
     Args:
         name: The name of the model.
         model: A path, or an address: `https://`, `file://`, `s3://`, `gs://` or `hf://`.
@@ -58,7 +61,7 @@ def write_spec(
     """
     path = directory / f"{name}.yaml"
     if path.exists():
-        raise SpecError(f"{path} exists; remove it or choose another name")
+        raise SpecError(f"{path} exists; remove it or choose another name", code="MW117")
     reading = "reading the files"
     with step(reading, watcher):
         address = str(model)
@@ -82,6 +85,8 @@ def write_spec(
     text = scaffold_spec(name, relative, found, is_file=is_file, origin=place)
     directory.mkdir(parents=True, exist_ok=True)
     write_atomically(path, text.encode())
+    if not (schema := directory / SCHEMA_NAME).exists():
+        write_schema(schema)
     return path
 
 
@@ -114,7 +119,8 @@ def locate(model: Path, store: Store) -> tuple[source.FetchedModel, DirectorySou
     if model.as_posix().startswith("hf:/"):
         raise SpecError(
             "hf:// addresses are not read here; download the .onnx file, or export the model by "
-            "optimum-cli export onnx --model OWNER/NAME DIRECTORY, and name the file"
+            "optimum-cli export onnx --model OWNER/NAME DIRECTORY, and name the file",
+            code="MW117",
         )
     is_file = model.is_file()
     origin = DirectorySource.at(model.parent, model.name) if is_file else DirectorySource.at(model)
@@ -139,7 +145,7 @@ def describe(inspection: Inspection, key: str) -> ModelDescription:
     keys = tuple(signature.key for signature in inspection.signatures)
     chosen = inspection.signature(key)
     if chosen is None:
-        raise SpecError(f"the model has no signature {key!r}; {suggest(key, keys)}")
+        raise SpecError(f"the model has no signature {key!r}; {suggest(key, keys)}", code="MW117")
     return ModelDescription(
         signatures=keys,
         serving_key=key,

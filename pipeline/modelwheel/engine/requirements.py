@@ -80,7 +80,7 @@ def require_disk(*directories: Path) -> None:
 def _refuse(found: Sequence[Missing | None]) -> None:
     missing = [each for each in found if each is not None]
     if missing:
-        raise EnvironmentProblemError(prerequisites.explain(missing))
+        raise EnvironmentProblemError(prerequisites.explain(missing), code="MW722")
 
 
 def _finds_compiler() -> bool:

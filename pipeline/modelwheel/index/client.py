@@ -145,7 +145,8 @@ class PackageIndex:
         if file.sha256 not in (None, served):
             raise PublishError(
                 f"{redact(file.url)} has SHA-256 {served}, but the index states {file.sha256}; "
-                "report this to the operator of the index"
+                "report this to the operator of the index",
+                code="MW802",
             )
 
     def find_beside(
@@ -201,12 +202,14 @@ class PackageIndex:
         except AnswerError as error:
             raise PublishError(
                 f"cannot read {redact(url)}: {error}; check the address, or report this to the "
-                "operator of the index"
+                "operator of the index",
+                code="MW801",
             ) from None
         except requests.RequestException as error:
             raise PublishError(
                 f"cannot read {redact(url)}: {explain(error)}; check the address and the network, "
-                "then run the same command again"
+                "then run the same command again",
+                code="MW801",
             ) from None
 
     def _authenticate(
@@ -314,7 +317,10 @@ def _require_success(response: requests.Response, url: str) -> None:
     status = response.status_code
     if status in (401, 403):
         raise PublishError(
-            f"{redact(url)}: access denied ({status}); check TWINE_USERNAME and TWINE_PASSWORD"
+            f"{redact(url)}: access denied ({status}); check TWINE_USERNAME and TWINE_PASSWORD",
+            code="MW804",
         )
     if not response.ok:
-        raise PublishError(f"{redact(url)} cannot be read: the index answered {status}")
+        raise PublishError(
+            f"{redact(url)} cannot be read: the index answered {status}", code="MW801"
+        )

@@ -23,7 +23,9 @@ def is_listed(index: PackageIndex, file: PlannedFile) -> bool:
     if found is None:
         return False
     if (found.sha256 or index.sha256(found)) != file.sha256:
-        raise PublishError(f"{file.name} is on the index with different contents; {KEEPS_VERSIONS}")
+        raise PublishError(
+            f"{file.name} is on the index with different contents; {KEEPS_VERSIONS}", code="MW802"
+        )
     return True
 
 
@@ -45,7 +47,8 @@ def compare(
         if served != file.sha256:
             raise PublishError(
                 f"{file.name}: the index serves SHA-256 {served}, but {file.sha256} was sent; "
-                "withdraw the file and report this to the operator of the index"
+                "withdraw the file and report this to the operator of the index",
+                code="MW802",
             )
 
 
@@ -64,11 +67,13 @@ def _wait_for(
     else:
         raise PublishError(
             f"{file.name} was uploaded, but {redact(index.url)} does not list it; run the same "
-            "command again later, or pass the right --index-url"
+            "command again later, or pass the right --index-url",
+            code="MW802",
         )
     if found.sha256 not in (None, file.sha256):
         raise PublishError(
-            f"{file.name}: the index lists SHA-256 {found.sha256}, but {file.sha256} was sent"
+            f"{file.name}: the index lists SHA-256 {found.sha256}, but {file.sha256} was sent",
+            code="MW802",
         )
     return found
 

@@ -114,7 +114,7 @@ class Plan:
             PublishError: Names every such file.
         """
         if self.refused:
-            raise PublishError("\n".join(self.refused))
+            raise PublishError("\n".join(self.refused), code="MW803")
 
 
 @dataclass(frozen=True)
@@ -338,7 +338,7 @@ def _read_distribution(path: Path) -> _Distribution:
     try:
         project, version = parse_sdist_filename(path.name)
     except InvalidSdistFilename:
-        raise UsageError(f"{path} is not a wheel or source distribution") from None
+        raise UsageError(f"{path} is not a wheel or source distribution", code="MW209") from None
     contents = open_contents(path)
     metadata = contents.metadata
     if (canonicalize_name(metadata.name), metadata.version) != (project, version):

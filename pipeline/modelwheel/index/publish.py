@@ -111,5 +111,6 @@ def _check_url(option: str, url: str) -> None:
     if "@" in urlsplit(url).netloc:
         raise PublishError(
             f"{option} {redact(url)}: an address must not contain credentials; set TWINE_USERNAME "
-            "and TWINE_PASSWORD, or store them in the keyring"
+            "and TWINE_PASSWORD, or store them in the keyring",
+            code="MW804",
         )

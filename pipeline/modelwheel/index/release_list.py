@@ -175,13 +175,14 @@ def read_hashes(listed: ReleaseList, needs: str) -> dict[str, str]:
             if owner != job:
                 whose = f"belongs to the job {owner}" if owner else "is not on the list"
                 raise PublishError(
-                    f"the job {one_line(job)} hands on {one_line(file)}, which {whose} of {listed.tag}"
+                    f"the job {one_line(job)} hands on {one_line(file)}, which {whose} of {listed.tag}",
+                    code="MW805",
                 )
             hashes[file] = sha256
     problems = [f"{one_line(file)} twice" for file in listed.twice(hashes)]
     problems += [f"no hash of {name}" for name in listed.missing(hashes)]
     if problems:
-        raise PublishError(f"the jobs of {listed.tag} hand on {', '.join(problems)}")
+        raise PublishError(f"the jobs of {listed.tag} hand on {', '.join(problems)}", code="MW805")
     return hashes
 
 

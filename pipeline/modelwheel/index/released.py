@@ -155,7 +155,8 @@ def _copy(index: PackageIndex, released: ReleasedFile, out: Path) -> bool:
     if target.exists():
         if released.file.sha256 not in (None, digest_file(target).sha256):
             raise PublishError(
-                f"{target} differs from the file of this name on {redact(index.url)}; {KEEPS_VERSIONS}"
+                f"{target} differs from the file of this name on {redact(index.url)}; {KEEPS_VERSIONS}",
+                code="MW802",
             )
         return False
     aside = out / f".{released.name}.part"

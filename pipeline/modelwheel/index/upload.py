@@ -96,7 +96,7 @@ class Uploader:
                 repository = self._settings.create_repository()
         except NonInteractive:
             raise PublishError(
-                f"no user and password for {redact(self._url)}: {_NO_CREDENTIALS}"
+                f"no user and password for {redact(self._url)}: {_NO_CREDENTIALS}", code="MW804"
             ) from None
         except (TwineException, requests.RequestException) as error:
             said = str(error) if isinstance(error, TwineException) else explain(error)
@@ -138,7 +138,8 @@ class Uploader:
             if attempt >= attempts:
                 raise PublishError(
                     f"{file.name} could not be uploaded: {failure.reason} ({attempt} attempts); "
-                    "run the same command again to continue with the missing files"
+                    "run the same command again to continue with the missing files",
+                    code="MW801",
                 )
 
     def _attempt(
@@ -163,7 +164,8 @@ class Uploader:
         except requests.RequestException as error:
             if not _may_pass(error):
                 raise PublishError(
-                    f"{file.name} cannot be sent to {redact(self._url)}: {explain(error)}"
+                    f"{file.name} cannot be sent to {redact(self._url)}: {explain(error)}",
+                    code="MW801",
                 ) from None
             attempts = UNREACHABLE_ATTEMPTS if is_unreachable(error) else None
             return _Failure(explain(error), attempts=attempts)

@@ -117,7 +117,9 @@ def build_distribution(
         return Path(builder.build(kind, out, dict(settings or {})))
     except (build.BuildException, build.BuildBackendException, ProcessError) as error:
         said = explain(error.exception if hasattr(error, "exception") else error)
-        raise WheelError(f"building the {kind} of {project.name} failed: {said}") from error
+        raise WheelError(
+            f"building the {kind} of {project.name} failed: {said}", code="MW601"
+        ) from error
 
 
 def _missing(requirements: Iterable[str]) -> set[tuple[str, ...]]:

@@ -23,6 +23,7 @@ def write_rules(directory: Path) -> None:
     is_ours = there.is_file() and there.read_bytes() == mark.read_bytes()
     if directory.exists() and not is_ours and (not directory.is_dir() or any(directory.iterdir())):
         raise UsageError(
-            f"{directory} has other things than modelwheel's rules; name a new directory with --out"
+            f"{directory} has other things than modelwheel's rules; name a new directory with --out",
+            code="MW203",
         )
     render(template, {"version": __version__}, directory)

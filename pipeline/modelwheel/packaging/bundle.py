@@ -333,7 +333,7 @@ def run_cmake(
             run(["cmake", "--install", build], env=variables)
     except ProcessError as error:
         raise WheelError(
-            f"building the library of {project.name} failed: {explain(error)}"
+            f"building the library of {project.name} failed: {explain(error)}", code="MW601"
         ) from error
 
 

@@ -47,13 +47,14 @@ def unpack(sdist: Path, directory: Path) -> Path:
     except (OSError, SourceError) as error:
         reason = getattr(error, "strerror", None) or error
         raise WheelError(
-            f"cannot unpack {sdist}: {one_line(reason)}; download or make it again"
+            f"cannot unpack {sdist}: {one_line(reason)}; download or make it again", code="MW602"
         ) from None
     projects = [path.parent for path in directory.glob(f"*/{CHECKSUMS}")]
     if len(projects) != 1:
         raise WheelError(
             f"{sdist} is not a model source distribution: it has no {CHECKSUMS}; name a file that "
-            "`modelwheel compile` made"
+            "`modelwheel compile` made",
+            code="MW602",
         )
     # Before anything in it is used: building it runs its CMake files and compilers.
     _require_checksums(projects[0], sdist)
@@ -64,18 +65,22 @@ def _require_checksums(project: Path, sdist: Path) -> None:
     try:
         expected = parse_checksums((project / CHECKSUMS).read_bytes())
     except ValueError as error:
-        raise WheelError(f"{sdist}: {one_line(error)}; download or make it again") from None
+        raise WheelError(
+            f"{sdist}: {one_line(error)}; download or make it again", code="MW602"
+        ) from None
     for name, digest in expected.items():
         path = project / name
         if not path.is_file() or digest_file(path).sha256 != digest:
             raise WheelError(
                 f"{sdist}: {one_line(name)} is missing or is not the file that {CHECKSUMS} names; "
-                "download or make the source distribution again"
+                "download or make the source distribution again",
+                code="MW602",
             )
     # The build backend adds PKG-INFO to what was packed.
     added = set(digest_tree(project)) - set(expected) - {CHECKSUMS, "PKG-INFO"}
     # A file that is not listed could still become part of a build.
     for name in sorted(added):
         raise WheelError(
-            f"{sdist}: {CHECKSUMS} does not name {one_line(name)}; download or make it again"
+            f"{sdist}: {CHECKSUMS} does not name {one_line(name)}; download or make it again",
+            code="MW602",
         )

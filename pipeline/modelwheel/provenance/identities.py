@@ -125,9 +125,13 @@ def open_verifier(trusted_root: Path | None) -> Verifier:
     try:
         return Verifier(trusted_root=TrustedRoot.from_file(str(trusted_root)))
     except OSError as error:
-        raise UsageError(f"cannot read {trusted_root}: {error.strerror or error}") from None
+        raise UsageError(
+            f"cannot read {trusted_root}: {error.strerror or error}", code="MW210"
+        ) from None
     except (Error, ValueError):
-        raise UsageError(f"{trusted_root} is not a trusted root of Sigstore") from None
+        raise UsageError(
+            f"{trusted_root} is not a trusted root of Sigstore", code="MW210"
+        ) from None
 
 
 def verify_bundle(verifier: Verifier, bundle: Bundle, trusted: Sequence[Identity]) -> Signed:
@@ -230,6 +234,6 @@ def split_by_subject(bundle: Path) -> tuple[str, set[str]]:
         found = {str(subject["digest"]["sha256"]) for subject in statement["subject"]}
     except (ValueError, TypeError, KeyError):
         raise UsageError(
-            f"{bundle} is not a Sigstore bundle or an attestation of a package index"
+            f"{bundle} is not a Sigstore bundle or an attestation of a package index", code="MW210"
         ) from None
     return json.dumps(value, separators=(",", ":")), found

@@ -148,13 +148,13 @@ def load_policy(path: Path) -> Policy:
     try:
         content = _File.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
     except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
+        raise UsageError(f"{path}: cannot be read: {error.strerror}", code="MW210") from None
     except ValidationError as error:
         raise UsageError(
-            f"{path}: {first_mistake(error)}; docs/releases.md has an example"
+            f"{path}: {first_mistake(error)}; docs/releases.md has an example", code="MW210"
         ) from None
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
-        raise UsageError(f"{path}: is not valid TOML: {error}") from None
+        raise UsageError(f"{path}: is not valid TOML: {error}", code="MW210") from None
     keyed = [(each, each.key) for each in content.builders if each.key is not None]
     root = content.sigstore.trusted_root
     return Policy(

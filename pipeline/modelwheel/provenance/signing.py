@@ -53,15 +53,18 @@ def find_private_key(
 
     text = environment.get(KEY_VARIABLE, "").encode()
     if path is None and not text:
-        raise UsageError(f"no key given: pass --key FILE, or its text in {KEY_VARIABLE}")
+        raise UsageError(
+            f"no key given: pass --key FILE, or its text in {KEY_VARIABLE}", code="MW210"
+        )
     try:
         return load_pem_private_key(text if path is None else path.read_bytes(), password=None)
     except OSError as error:
-        raise UsageError(f"cannot read the key {path}: {error.strerror}") from None
+        raise UsageError(f"cannot read the key {path}: {error.strerror}", code="MW210") from None
     except (ValueError, TypeError, UnsupportedAlgorithm):
         raise UsageError(
             f"{path or KEY_VARIABLE} is not a private key in PEM format without a password; "
-            "`openssl genpkey -algorithm ed25519` makes one"
+            "`openssl genpkey -algorithm ed25519` makes one",
+            code="MW210",
         ) from None
 
 
@@ -79,7 +82,9 @@ def sign(payload: bytes, key: PrivateKeyTypes) -> str:
     try:
         envelope.sign(CryptoSigner(key))
     except (Error, ValueError) as error:
-        raise UsageError(f"the key cannot sign: {error}; use an Ed25519 key") from None
+        raise UsageError(
+            f"the key cannot sign: {error}; use an Ed25519 key", code="MW210"
+        ) from None
     return json.dumps(envelope.to_dict(), separators=(",", ":"))
 
 
@@ -104,10 +109,11 @@ def read_public_key(path: Path) -> SSlibKey:
     try:
         return SSlibKey.from_crypto(load_pem_public_key(path.read_bytes()))
     except OSError as error:
-        raise UsageError(f"cannot read the key {path}: {error.strerror}") from None
+        raise UsageError(f"cannot read the key {path}: {error.strerror}", code="MW210") from None
     except (ValueError, TypeError, UnsupportedAlgorithm, Error):
         raise UsageError(
-            f"{path} is not a public key in PEM format; `openssl pkey -pubout` makes one of a private key"
+            f"{path} is not a public key in PEM format; `openssl pkey -pubout` makes one of a private key",
+            code="MW210",
         ) from None
 
 

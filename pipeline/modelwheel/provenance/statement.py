@@ -156,10 +156,13 @@ def find_builder(given: str | None, environment: Mapping[str, str] = os.environ)
     builder = given or (f"{server}/{workflow}" if server and workflow else None)
     if builder is None:
         raise UsageError(
-            "no builder given: pass --builder URI, which names who builds (GitHub Actions is detected)"
+            "no builder given: pass --builder URI, which names who builds (GitHub Actions is detected)",
+            code="MW210",
         )
     if ":" not in builder or any(character.isspace() for character in builder):
-        raise UsageError(f"--builder {builder!r} is not a URI, such as https://example.org/builds")
+        raise UsageError(
+            f"--builder {builder!r} is not a URI, such as https://example.org/builds", code="MW210"
+        )
     return builder
 
 

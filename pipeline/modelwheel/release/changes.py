@@ -50,7 +50,9 @@ class WorkingTree:
             found = cls(directory.resolve()).git("rev-parse", "--show-toplevel")
         except ProcessError as error:
             said = error.output.strip().partition("\n")[0] or str(error)
-            raise UsageError(f"{directory} is not in a git checkout: {said}") from None
+            raise UsageError(
+                f"{directory} is not in a git checkout: {said}", code="MW207"
+            ) from None
         return cls(Path(found.text.rstrip("\n")).resolve())
 
     def git(self, *arguments: str) -> Completed:
@@ -105,14 +107,16 @@ class WorkingTree:
         commit = self.find_commit(revision)
         if commit is None:
             raise UsageError(
-                f"{self.root} has no commit {revision!r}; fetch it, or pass another one"
+                f"{self.root} has no commit {revision!r}; fetch it, or pass another one",
+                code="MW207",
             )
         try:
             # From the fork, because what others changed on the revision since then is not ours.
             return self.changes_since(self.git("merge-base", commit, "HEAD").text.strip())
         except ProcessError:
             raise UsageError(
-                f"HEAD and {revision!r} share no commit; fetch the whole history with `git fetch --unshallow`"
+                f"HEAD and {revision!r} share no commit; fetch the whole history with `git fetch --unshallow`",
+                code="MW207",
             ) from None
 
 

@@ -104,12 +104,13 @@ def select(
     if len(systems) > 1:
         raise UsageError(
             f"one run builds for one system, not for {', '.join(sorted(map(str, systems)))}; "
-            "run `modelwheel wheel` once for each"
+            "run `modelwheel wheel` once for each",
+            code="MW204",
         )
     chosen = systems.pop() if systems else host_system()
     if chosen in SYSTEMS:
         return Selection(chosen, names, () if names else _allowed(chosen, platforms, pythons))
-    raise UsageError(f"{chosen!r} is not a system; choose from {', '.join(SYSTEMS)}")
+    raise UsageError(f"{chosen!r} is not a system; choose from {', '.join(SYSTEMS)}", code="MW204")
 
 
 def _allowed(
@@ -122,7 +123,8 @@ def _allowed(
     ours = [p for p in map(WHEEL_PLATFORMS.__getitem__, every) if p.objects.system == system]
     if not ours:
         raise UsageError(
-            f"[build] platforms of modelwheel.toml has none of {system}; add one, or pass --only IDENTIFIER"
+            f"[build] platforms of modelwheel.toml has none of {system}; add one, or pass --only IDENTIFIER",
+            code="MW204",
         )
     return tuple(f"{python}-{platform.cibuildwheel}" for platform in ours for python in pythons)
 
@@ -133,7 +135,8 @@ def _system_of(identifier: str) -> str:
     if not python or system is None:
         raise UsageError(
             f"{identifier!r} is not a build identifier of cibuildwheel; an example is "
-            "cp312-manylinux_x86_64 (`cibuildwheel --print-build-identifiers SDIST` lists all of them)"
+            "cp312-manylinux_x86_64 (`cibuildwheel --print-build-identifiers SDIST` lists all of them)",
+            code="MW204",
         )
     return system
 
@@ -174,7 +177,8 @@ def require_cibuildwheel() -> None:
     if importlib.util.find_spec("cibuildwheel") is None:
         raise EnvironmentProblemError(
             "building the wheels of a release requires cibuildwheel, which is not installed: "
-            'pip install "modelwheel[release]" (Python 3.11 or newer)'
+            'pip install "modelwheel[release]" (Python 3.11 or newer)',
+            code="MW721",
         )
 
 
@@ -246,11 +250,14 @@ def find_identifiers(
     if done.returncode != 0:
         raise _failure(sdist, done)
     if unknown := set(selection.identifiers).difference(found):
-        raise UsageError(_unknown_identifier(min(unknown), sdist, selection, environment))
+        raise UsageError(
+            _unknown_identifier(min(unknown), sdist, selection, environment), code="MW204"
+        )
     if not found:
         raise WheelError(
             f"{sdist.name}: no wheel is selected for {selection.system}; check CIBW_BUILD, CIBW_SKIP and "
-            "CIBW_ARCHS, and [tool.cibuildwheel] in its pyproject.toml"
+            "CIBW_ARCHS, and [tool.cibuildwheel] in its pyproject.toml",
+            code="MW604",
         )
     return found
 
@@ -277,7 +284,8 @@ def _require_machine_code(sdist: Path, compiled: set[str], identifiers: Sequence
             known = ", ".join(name for name in PLATFORMS if name in compiled)
             raise WheelError(
                 f"{sdist.name} has no machine code for {platform}, which {identifier} requires; it was compiled "
-                f"for {known}. Compile it again with `modelwheel compile --platform {platform}`"
+                f"for {known}. Compile it again with `modelwheel compile --platform {platform}`",
+                code="MW603",
             )
 
 
@@ -306,9 +314,12 @@ def _failure(sdist: Path, done: Completed) -> ModelwheelError:
     if step.startswith(_STARTING):
         return EnvironmentProblemError(
             f"cannot start the container image {step.removeprefix(_STARTING)}; pull it, or set another image "
-            f"in CIBW_MANYLINUX_X86_64_IMAGE or the variable for your platform:\n{said}"
+            f"in CIBW_MANYLINUX_X86_64_IMAGE or the variable for your platform:\n{said}",
+            code="MW721",
         )
     if done.returncode == _AUDIT_REFUSED:
-        return WheelError(f"{sdist.name}: the audit rejected the wheel {identifier}:\n{said}")
+        return WheelError(
+            f"{sdist.name}: the audit rejected the wheel {identifier}:\n{said}", code="MW604"
+        )
     what = f"{identifier}: {step[:1].lower()}{step[1:]}" if step else "cibuildwheel"
-    return WheelError(f"{sdist.name}: {what} failed:\n{said}")
+    return WheelError(f"{sdist.name}: {what} failed:\n{said}", code="MW604")

@@ -45,11 +45,14 @@ def find_engine(environment: Mapping[str, str]) -> str:
     if problems:
         raise EnvironmentProblemError(
             "wheels for Linux are built in containers, but the container engine does not work "
-            f"({'; '.join(problems)}). Fix it, or name another one in CIBW_CONTAINER_ENGINE"
+            f"({'; '.join(problems)}). Fix it, name another one in CIBW_CONTAINER_ENGINE, or build "
+            "without containers: modelwheel wheel --cross manylinux_2_17_x86_64",
+            code="MW724",
         )
     raise EnvironmentProblemError(
         f"wheels for Linux are built in containers, but neither {' nor '.join(ENGINES)} is installed. "
-        "Install one of them, or build without containers: modelwheel wheel --cross"
+        "Install one of them, or build without containers: modelwheel wheel --cross manylinux_2_17_x86_64",
+        code="MW724",
     )
 
 

@@ -46,7 +46,8 @@ def list_release(
     if len(specs) != 1:
         raise UsageError(
             f"a release is of one model, but there are {count(len(specs), 'spec')}; name one spec file, or "
-            "select it with --tag"
+            "select it with --tag",
+            code="MW208",
         )
     spec = specs[0]
     wanted = _wanted_platforms(platforms, allowed, musllinux=musllinux)
@@ -108,7 +109,8 @@ def _require_sum(file: Path, sums: str) -> None:
     if expected != {file.name: digest}:
         raise WheelError(
             f"{file} has SHA-256 {digest}, but the job that compiled has handed on "
-            f"{one_line(sums) or 'nothing'}; compile it again"
+            f"{one_line(sums) or 'nothing'}; compile it again",
+            code="MW605",
         )
 
 
@@ -122,7 +124,8 @@ def require_wheels(job: WheelJob, wheels: Sequence[str]) -> None:
     if sorted(map(str, slots)) != sorted(job.pythons):
         raise WheelError(
             f"the job {job.name} must build one wheel of {job.sdist} for each of {', '.join(job.pythons)}, "
-            f"but built {', '.join(map(one_line, wheels)) or 'nothing'}"
+            f"but built {', '.join(map(one_line, wheels)) or 'nothing'}",
+            code="MW605",
         )
 
 
@@ -160,7 +163,7 @@ def _wanted_platforms(
 ) -> list[WheelPlatform]:
     for name in names:
         if name not in PLATFORMS:
-            raise UsageError(f"unknown platform {name!r}; {suggest(name, PLATFORMS)}")
+            raise UsageError(f"unknown platform {name!r}; {suggest(name, PLATFORMS)}", code="MW204")
     every = [
         platform
         for platform in WHEEL_PLATFORMS.values()

@@ -53,7 +53,7 @@ def select_shard(specs: Sequence[Spec], shard: str) -> list[Spec]:
     """
     found = re.fullmatch(r"(\d{1,9})/([1-9]\d{0,3})", shard)
     if found is None:
-        raise UsageError(f"--shard: {shard!r} is not K/N, such as 1/4")
+        raise UsageError(f"--shard: {shard!r} is not K/N, such as 1/4", code="MW207")
     turn, parts = int(found[1]), int(found[2])
     ordered = sorted(specs, key=lambda spec: spec.model.name)
     return ordered[(turn - 1) % parts :: parts]
@@ -72,11 +72,13 @@ def select_tagged(specs: Sequence[Spec], tag: str) -> Spec:
         if version_of(tag, spec.model.name) is not None:
             raise SpecError(
                 f"{spec.path} has version {spec.model.version}, but the tag is {tag!r}; "
-                f"change the spec, or use the tag {release_tag(spec)!r}"
+                f"change the spec, or use the tag {release_tag(spec)!r}",
+                code="MW114",
             )
     raise SpecError(
         f"the tag {tag!r} matches none of these specs; tags have the form NAME-VERSION, such as "
-        f"{release_tag(specs[0])!r}"
+        f"{release_tag(specs[0])!r}",
+        code="MW114",
     )
 
 
@@ -92,7 +94,7 @@ def require_released_once(specs: Sequence[Spec]) -> None:
     """
     mistakes = [sentence for spec in specs if (sentence := _find_change_since_release(spec))]
     if mistakes:
-        raise SpecError("\n".join(mistakes))
+        raise SpecError("\n".join(mistakes), code="MW114")
 
 
 def require_on_branch(specs: Sequence[Spec], branch: str, tag: str | None = None) -> None:
@@ -111,7 +113,8 @@ def require_on_branch(specs: Sequence[Spec], branch: str, tag: str | None = None
     """
     if not branch.startswith("refs/"):
         raise UsageError(
-            f"--on-branch needs the full name of a branch, such as refs/remotes/origin/main, not {branch!r}"
+            f"--on-branch needs the full name of a branch, such as refs/remotes/origin/main, not {branch!r}",
+            code="MW207",
         )
     for directory in dict.fromkeys([spec.directory for spec in specs] or [Path()]):
         _require_commit_on(WorkingTree.of(directory), branch, tag)
@@ -124,25 +127,30 @@ def require_on_branch(specs: Sequence[Spec], branch: str, tag: str | None = None
                 f"{spec.path}: {file} differs from that on {branch}; release what is there now"
             )
     if mistakes:
-        raise SpecError("\n".join(mistakes))
+        raise SpecError("\n".join(mistakes), code="MW114")
 
 
 def _require_commit_on(tree: WorkingTree, branch: str, tag: str | None) -> None:
     """Refuses a checkout whose commit is not on a branch, or not the tag's."""
     head, tip = _require_commit(tree, "HEAD"), _require_commit(tree, branch)
     if tag and tree.find_commit(f"refs/tags/{tag}") != head:
-        raise SpecError(f"{head} is checked out in {tree.root}, but that is not what {tag!r} tags")
+        raise SpecError(
+            f"{head} is checked out in {tree.root}, but that is not what {tag!r} tags", code="MW114"
+        )
     if not tree.is_ancestor(head, tip):
         raise SpecError(
             f"{head} is not on {branch}, and only merged commits are released. Merge it, then tag the commit "
-            "on the branch"
+            "on the branch",
+            code="MW114",
         )
 
 
 def _require_commit(tree: WorkingTree, revision: str) -> str:
     commit = tree.find_commit(revision)
     if commit is None:
-        raise UsageError(f"{tree.root} has no {revision}; fetch it, or pass another one")
+        raise UsageError(
+            f"{tree.root} has no {revision}; fetch it, or pass another one", code="MW207"
+        )
     return commit
 
 
@@ -170,7 +178,8 @@ def _find_change_since_release(spec: Spec) -> str | None:
         if tree.is_shallow():
             raise UsageError(
                 f"{tree.root} is a shallow clone, which may lack the tag {tag!r}; "
-                "run `git fetch --unshallow --tags` first"
+                "run `git fetch --unshallow --tags` first",
+                code="MW207",
             )
         return None
     file = find_change(spec, tree.changes_since(commit))

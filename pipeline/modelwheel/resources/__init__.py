@@ -1,6 +1,7 @@
-"""Facts about CPUs, platforms, Pythons and the macros of C headers, as TOML: one row for each.
+"""Facts about CPUs, platforms, Pythons and the macros of C headers, as TOML: one row for each. And what each code of a
+message means, as Markdown.
 
-`modelwheel.levels`, `modelwheel.platforms` and `modelwheel.spec.names` read them; nothing else does.
+`modelwheel.levels`, `modelwheel.platforms`, `modelwheel.spec.names` and `modelwheel.codes` read them; nothing else does.
 """
 
 from __future__ import annotations
@@ -17,5 +18,10 @@ else:
 
 def read(name: str) -> dict[str, Any]:
     """Parses one of the files in this package."""
-    rows: dict[str, Any] = tomllib.loads(Path(__file__).with_name(name).read_text(encoding="utf-8"))
+    rows: dict[str, Any] = tomllib.loads(read_text(name))
     return rows
+
+
+def read_text(name: str) -> str:
+    """The text of one of the files in this package."""
+    return Path(__file__).with_name(name).read_text(encoding="utf-8")

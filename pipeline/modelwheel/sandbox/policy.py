@@ -22,6 +22,8 @@ _HOME = ("HOME", "USERPROFILE")
 class SandboxError(EnvironmentProblemError):
     """A sandbox is required and none works here, or one could not be set up."""
 
+    code = "MW723"
+
 
 class Policy(str, Enum):
     """What to do if this machine has no sandbox."""

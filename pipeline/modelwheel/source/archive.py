@@ -44,7 +44,7 @@ def extract(
         try:
             return _extract_members(members, path, directory, Placement(path, extras, shown), shown)
         except UnsafePathError as error:
-            raise SourceError(f"{shown} is refused: {one_line(error)}") from None
+            raise SourceError(f"{shown} is refused: {one_line(error)}", code="MW309") from None
         except DAMAGE as error:
             raise _damage(shown, error) from error
         except OSError as error:
@@ -55,7 +55,8 @@ def extract(
 
 def _damage(shown: str, error: Exception) -> SourceError:
     return SourceError(
-        f"{shown} is a damaged or unsupported archive: {one_line(damage_reason(error))}"
+        f"{shown} is a damaged or unsupported archive: {one_line(damage_reason(error))}",
+        code="MW310",
     )
 
 
@@ -82,7 +83,8 @@ def _extract_members(
             _write(member, [directory / target for target in targets])
     if path and path not in directories and not placement.is_file:
         raise SourceError(
-            f"{shown} has no file or directory {path!r}; {suggest_path(path, directories | names)}"
+            f"{shown} has no file or directory {path!r}; {suggest_path(path, directories | names)}",
+            code="MW307",
         )
     placement.require_extras()
     return placement.is_file

@@ -53,7 +53,8 @@ def with_references(source: DirectorySource, content: Path | None = None) -> Dir
     missing = [one for one in references if not os.path.lexists(source.root / one.path)]
     if missing and not source.is_own:
         raise SourceError(
-            f"{source} has weights in a file that is not there; put it beside the model"
+            f"{source} has weights in a file that is not there; put it beside the model",
+            code="MW312",
         )
     return source.with_extras(*references)
 
@@ -155,7 +156,8 @@ def _reading(source: DirectorySource, target: Path | None = None) -> Iterator[No
     except UnsafePathError as error:
         reason = one_line(error) if source.is_own else "it has other files than a model may have"
         raise SourceError(
-            f"{source} is refused: {reason}; a model has regular files only, with portable names"
+            f"{source} is refused: {reason}; a model has regular files only, with portable names",
+            code="MW309",
         ) from None
     except OSError as error:
         if target is not None and (
@@ -164,7 +166,7 @@ def _reading(source: DirectorySource, target: Path | None = None) -> Iterator[No
             raise
         place = one_line(error.filename) if source.is_own else source
         raise SourceError(
-            f"cannot read {place}: {error.strerror}; correct its permissions"
+            f"cannot read {place}: {error.strerror}; correct its permissions", code="MW301"
         ) from error
 
 
@@ -172,14 +174,15 @@ def _require_directory(source: DirectorySource) -> None:
     root, path = source.root, source.location
     if root.is_file():
         raise SourceError(
-            f"{root} is a file; name its directory, and the file by `path` beside `directory`"
+            f"{root} is a file; name its directory, and the file by `path` beside `directory`",
+            code="MW308",
         )
     if path.is_dir() or is_file(source):
         return
     near = _find_similar(path) if source.is_own else []
     hint = f"did you mean {str(path.parent / near[0])!r}?" if near else "correct the path"
     kind = "file or directory" if source.subdirectory else "directory"
-    raise SourceError(f"there is no {kind} {path}; {hint}")
+    raise SourceError(f"there is no {kind} {path}; {hint}", code="MW301")
 
 
 def _find_similar(path: Path) -> list[str]:

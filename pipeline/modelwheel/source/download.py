@@ -157,7 +157,8 @@ def require_content(place: Place, sha256: str | None, file: Path) -> None:
         # allowed to read it.
         raise SourceError(
             f"{place.name} does not have the SHA-256 {sha256}: the file changed or the pin is wrong; "
-            "`sha256sum FILE` prints what it has"
+            "`sha256sum FILE` prints what it has",
+            code="MW302",
         )
     why = "the data changed, the download was damaged, or the pin is wrong"
     if place.md5 is not None:
@@ -168,7 +169,7 @@ def require_content(place: Place, sha256: str | None, file: Path) -> None:
             if same
             else "the download was damaged (its host lists another checksum, too); run again"
         )
-    raise SourceError(f"{place.name}: expected SHA-256 {sha256}, got {found}: {why}")
+    raise SourceError(f"{place.name}: expected SHA-256 {sha256}, got {found}: {why}", code="MW302")
 
 
 def _md5(file: BinaryIO) -> str:
@@ -188,14 +189,18 @@ def _copy_local(url: str, target: BinaryIO) -> None:
     try:
         with open_plain(path) as source:
             if os.fstat(source.fileno()).st_size > MAX_MODEL_BYTES:
-                raise SourceError(f"{redact(url)} is larger than {size_text(MAX_MODEL_BYTES)}")
+                raise SourceError(
+                    f"{redact(url)} is larger than {size_text(MAX_MODEL_BYTES)}", code="MW311"
+                )
             shutil.copyfileobj(source, target, CHUNK)
     except UnsafePathError:
-        raise SourceError(f"{path} is not a regular file; correct the URL") from None
+        raise SourceError(f"{path} is not a regular file; correct the URL", code="MW309") from None
     except OSError as error:
         if error.filename is None:
             raise  # not the source but the disk
-        raise SourceError(f"cannot read {path}: {error.strerror}; correct the URL") from error
+        raise SourceError(
+            f"cannot read {path}: {error.strerror}; correct the URL", code="MW301"
+        ) from error
 
 
 class Meter:
@@ -287,7 +292,9 @@ class _Resumable:
 
     def _refuse(self, status: int) -> None:
         hint = self._place.hints.get(status) or _HINTS.get(status, "try again later")
-        raise SourceError(f"cannot download {self._place.name}: HTTP status {status}; {hint}")
+        raise SourceError(
+            f"cannot download {self._place.name}: HTTP status {status}; {hint}", code="MW304"
+        )
 
 
 def _again() -> Exception:
@@ -341,11 +348,13 @@ def explained(shown: str, timeout: float) -> Iterator[None]:
     except AnswerError as error:
         raise SourceError(
             f"cannot download {shown}: {error} (at most {size_text(MAX_MODEL_BYTES)} within "
-            f"{time_text(timeout)}); check the URL, the network and the host, then run again"
+            f"{time_text(timeout)}); check the URL, the network and the host, then run again",
+            code="MW304",
         ) from None
     except requests.RequestException as error:
         # The messages of requests repeat the URL with its credentials.
         raise SourceError(
             f"cannot download {shown}: {explain(error)}; check the URL and the network, "
-            "then run again"
+            "then run again",
+            code="MW304",
         ) from None

@@ -343,7 +343,8 @@ def _refuse_pointers(directory: Path, files: Mapping[str, FileDigest], shown: st
 def _pointer_error(shown: str, name: str) -> SourceError:
     return SourceError(
         f"{shown}: {name!r} is a Git LFS pointer, not the file itself; name the repository by `git`, which fetches it, "
-        "or put the file there (`git lfs pull`)"
+        "or put the file there (`git lfs pull`)",
+        code="MW303",
     )
 
 
@@ -362,7 +363,9 @@ def _require_model(
     model_format = FORMATS[source.model_format]
     directory = model_format.directory
     if directory is None:
-        raise SourceError(f"{shown} is a directory; name the {model_format.title} file in it")
+        raise SourceError(
+            f"{shown} is a directory; name the {model_format.title} file in it", code="MW308"
+        )
     if fnmatch.filter((name for name in files if "/" not in name), directory.holds):
         return
     held = _held_files(source, files)
@@ -377,12 +380,13 @@ def _require_model(
         shown_files = ", ".join(repr(name) for name in held[:_SHOWN])
         more = f" and {len(held) - _SHOWN} more" if held[_SHOWN:] else ""
         raise SourceError(
-            f"{shown} is not {directory.title} and has {len(held)} models: {one_line(shown_files)}{more}; name one of them by source.path"
+            f"{shown} is not {directory.title} and has {len(held)} models: {one_line(shown_files)}{more}; name one of them by source.path",
+            code="MW308",
         )
     if may_list:
         named = source.format is not None
         there = one_line(_what_is_there(files, there, () if named else readable_files(files)))
-    raise SourceError(f"{shown} is not {directory.title}: {there}")
+    raise SourceError(f"{shown} is not {directory.title}: {there}", code="MW308")
 
 
 def _held_files(source: AnySource, files: Collection[str]) -> list[str]:
@@ -416,7 +420,8 @@ def _require_tree(expected: str | None, found: str, shown: str, *, may_tell: boo
     if expected is not None and expected != found:
         got = f"got {found}" if may_tell else "which it does not have"
         raise SourceError(
-            f"{shown}: expected tree SHA-256 {expected}, {got}: the data changed or the pin is wrong"
+            f"{shown}: expected tree SHA-256 {expected}, {got}: the data changed or the pin is wrong",
+            code="MW302",
         )
 
 

@@ -104,7 +104,9 @@ def fetch_tree(
         lfs.fill(directory, names, origin, scratch / "lfs", transfer)
         return is_file
     except ProcessError as error:
-        raise SourceError(f"cannot read {redact(remote.url)}: {one_line(error)}") from error
+        raise SourceError(
+            f"cannot read {redact(remote.url)}: {one_line(error)}", code="MW305"
+        ) from error
 
 
 def _fetch(
@@ -129,7 +131,7 @@ def _fetch_branches(repository: Repository) -> None:
         repository.fetch("origin", "+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
     except UnsuitableError as error:
         raise SourceError(
-            f"cannot fetch {redact(repository.url)}: git says: {one_line(error)}"
+            f"cannot fetch {redact(repository.url)}: git says: {one_line(error)}", code="MW305"
         ) from None
 
 
@@ -138,7 +140,8 @@ def _list_files(repository: Repository, wanted: _Wanted) -> tuple[list[_Entry], 
     if not repository.has_commit():
         raise SourceError(
             f"{redact(repository.url)} has no commit {repository.commit} (is it a tag object, or on "
-            "no branch?); push it, or pin a commit that it has"
+            "no branch?); push it, or pin a commit that it has",
+            code="MW306",
         )
     path = wanted.path
     kind = _kind_of(repository, path)
@@ -146,7 +149,8 @@ def _list_files(repository: Repository, wanted: _Wanted) -> tuple[list[_Entry], 
         there = _paths(repository)
         raise SourceError(
             f"{redact(repository.url)} has no file or directory {path!r} in commit {repository.commit}; "
-            f"{suggest_path(path, there)}"
+            f"{suggest_path(path, there)}",
+            code="MW307",
         )
     shown = f"{redact(repository.url)} at {repository.commit}"
     placement, tally = Placement(path, wanted.extras, shown), Tally()
@@ -161,7 +165,9 @@ def _list_files(repository: Repository, wanted: _Wanted) -> tuple[list[_Entry], 
             options = ("-r", "-t", "-z") if directory == path and kind == "tree" else ("-z",)
             entries += repository.read(read, "ls-tree", *options, _object(repository, directory))
     except UnsafePathError as error:
-        raise SourceError(f"{_place(repository, path)} is refused: {one_line(error)}") from None
+        raise SourceError(
+            f"{_place(repository, path)} is refused: {one_line(error)}", code="MW309"
+        ) from None
     placement.require_extras()
     if kind == "tree":
         wanted.judge([entry.name for entry in entries])
@@ -250,7 +256,8 @@ def _write_files(
     # Before a byte is written: a small pack may unpack to any size.
     if sum(map(int, sizes)) > MAX_MODEL_BYTES:
         raise SourceError(
-            f"{redact(repository.url)} has more than {size_text(MAX_MODEL_BYTES)} there"
+            f"{redact(repository.url)} has more than {size_text(MAX_MODEL_BYTES)} there",
+            code="MW311",
         )
     # One git for all files, and a file between: models do not always fit into memory.
     contents = scratch / "contents"

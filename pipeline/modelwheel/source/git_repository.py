@@ -236,7 +236,7 @@ def list_remote(remote: Remote, revision: str, timeout: float) -> str:
         listing = repository.git("ls-remote", "--end-of-options", remote.url, *names).text
     except ProcessError as error:
         reason = repository.reason(error) or last_line(error)
-        raise SourceError(f"cannot read {redact(remote.url)}: {reason}") from None
+        raise SourceError(f"cannot read {redact(remote.url)}: {reason}", code="MW301") from None
     lines = (line.partition("\t") for line in listing.splitlines())
     found = {name: commit for commit, _, name in lines}
     forms = (f"refs/tags/{revision}^{{}}", f"refs/tags/{revision}", f"refs/heads/{revision}")

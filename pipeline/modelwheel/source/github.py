@@ -69,7 +69,8 @@ class Release:
                 return None
             if not response.ok:
                 raise SourceError(
-                    f"cannot read {url}: HTTP status {response.status_code}; try again later"
+                    f"cannot read {url}: HTTP status {response.status_code}; try again later",
+                    code="MW301",
                 )
             return parse_json(read_body(response, _MAX_ANSWER, min(timeout, _SECONDS)))
 

@@ -96,7 +96,9 @@ def read_members(file: BinaryIO, shown: str) -> Iterator[Member]:
         return _tar_members(file, _new_lzma)
     if magic.startswith(b"PK"):
         return _zip_members(file)
-    raise SourceError(f"{shown} is not an archive of a known format; use .tar.gz, .tar.xz or .zip")
+    raise SourceError(
+        f"{shown} is not an archive of a known format; use .tar.gz, .tar.xz or .zip", code="MW310"
+    )
 
 
 class _Decompressor(Protocol):

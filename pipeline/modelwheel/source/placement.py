@@ -55,7 +55,8 @@ class Placement:
             if other != name:
                 raise SourceError(
                     f"{self._shown}: {other!r} and {name!r} would both be {placed!r} beside the model; "
-                    "rename one of them"
+                    "rename one of them",
+                    code="MW309",
                 )
         return list(dict.fromkeys(names))
 
@@ -70,7 +71,7 @@ class Placement:
                 fix = "write its path as that of the model, from the same root"
                 if extra.is_reference:
                     fix = "put it there: the model has weights in it"
-                raise SourceError(f"{self._shown} has no {extra}; {fix}")
+                raise SourceError(f"{self._shown} has no {extra}; {fix}", code="MW312")
 
 
 def below(name: str, path: str) -> str | None:

@@ -77,7 +77,9 @@ def read_record(source: ZenodoSource, reader: Reader, timeout: float) -> Record:
     def parse(response: requests.Response) -> Any:
         if not response.ok:
             hint = _HINTS.get(response.status_code, "try again later")
-            raise SourceError(f"cannot read {shown}: HTTP status {response.status_code}; {hint}")
+            raise SourceError(
+                f"cannot read {shown}: HTTP status {response.status_code}; {hint}", code="MW301"
+            )
         return parse_json(read_body(response, _MAX_RECORD, min(timeout, _SECONDS)))
 
     headers = {"Accept": "application/json", "Accept-Encoding": "gzip"}

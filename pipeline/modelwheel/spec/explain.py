@@ -23,6 +23,9 @@ _TAGS = {
     **{source_tag(kind): section for kind, section in SOURCE_KINDS.items()},
     AXIS_TAGS[1]: Buckets,
 }
+_UNKNOWN, _MISSING, _TYPE, _LIMIT = "MW101", "MW102", "MW103", "MW104"
+"""Codes of mistakes: a key that does not exist, one that must, a value of another type, one beyond its limits."""
+
 _KEY = "[key]"
 """Pydantic's mark for an error in a key of a mapping, not in its value."""
 
@@ -51,7 +54,7 @@ def _problems(detail: ErrorDetails, document: Document) -> Iterator[Problem]:
     for found in _mistakes(detail, document):
         at = (*path, *found.at)
         position = document.position(at, of_key=of_key)
-        yield Problem(document.path, position, at, found.wrong, found.hint)
+        yield Problem(document.path, position, at, found.wrong, found.hint, found.code)
 
 
 def _key_path(detail: ErrorDetails) -> KeyPath:
@@ -82,9 +85,10 @@ def _mistakes(detail: ErrorDetails, document: Document) -> tuple[Mistake, ...]:
         return (_unknown_key(detail),)
     text = document.texts.get(_key_path(detail))
     if kind in _WRONG_TYPE:
-        return (_wrong_type(_WRONG_TYPE[kind], detail["input"], text),)
+        wrong = _wrong_type(_WRONG_TYPE[kind], detail["input"], text)
+        return (wrong._replace(code=_TYPE),)
     if kind in _LIMITS:
-        return (Mistake(_LIMITS[kind](context, detail["input"])),)
+        return (Mistake(_LIMITS[kind](context, detail["input"]), code=_LIMIT),)
     return (Mistake(f"{detail['msg'][0].lower()}{detail['msg'][1:]}"),)
 
 
@@ -159,8 +163,10 @@ def _missing(detail: ErrorDetails) -> Mistake:
     key = _key_path(detail)[-1]
     section = _section_at(detail["loc"][:-1])
     if section is None:
-        return Mistake("is missing", "Write [low, high]" if isinstance(key, int) else "")
-    return Mistake("is missing", f"Add it, such as `{key}: {_example(section, str(key))}`")
+        hint = "Write [low, high]" if isinstance(key, int) else ""
+        return Mistake("is missing", hint, code=_MISSING)
+    hint = f"Add it, such as `{key}: {_example(section, str(key))}`"
+    return Mistake("is missing", hint, code=_MISSING)
 
 
 def _example(section: Any, key: str) -> str:
@@ -177,8 +183,10 @@ def _unknown_key(detail: ErrorDetails) -> Mistake:
     section = _section_at(detail["loc"][:-1])
     key = str(_key_path(detail)[-1])
     if key in _places():
-        return Mistake("unknown key here", f"It belongs at {' or '.join(_places()[key])}")
-    return Mistake("unknown key", suggest(key, section.model_fields if section else ()))
+        hint = f"It belongs at {' or '.join(_places()[key])}"
+        return Mistake("unknown key here", hint, code=_UNKNOWN)
+    hint = suggest(key, section.model_fields if section else ())
+    return Mistake("unknown key", hint, code=_UNKNOWN)
 
 
 def _meant_key(detail: ErrorDetails) -> str | None:

@@ -18,7 +18,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from ..util.text import find_unsafe
-from .reading.problems import KeyPath
+from .reading.problems import GENERAL, KeyPath
 
 _H = TypeVar("_H", bound=Hashable)
 
@@ -29,11 +29,14 @@ class Mistake(NamedTuple):
     wrong: str
     hint: str = ""
     at: KeyPath = ()
+    code: str = GENERAL
 
 
-def mistake(wrong: str, hint: str = "", at: KeyPath = ()) -> PydanticCustomError:
+def mistake(
+    wrong: str, hint: str = "", at: KeyPath = (), *, code: str = GENERAL
+) -> PydanticCustomError:
     """The exception by which a validator reports one mistake."""
-    return mistakes([Mistake(wrong, hint, at)])
+    return mistakes([Mistake(wrong, hint, at, code)])
 
 
 def mistakes(found: Iterable[Mistake]) -> PydanticCustomError:
@@ -123,7 +126,7 @@ GivenName = Annotated[
 def _sha256(text: str) -> str:
     if not re.fullmatch(r"[0-9a-fA-F]{64}", text):
         wrong = f"must be 64 hexadecimal digits, got {len(text)} characters"
-        raise mistake(wrong, "`sha256sum FILE` prints it")
+        raise mistake(wrong, "`sha256sum FILE` prints it", code="MW110")
     return text.lower()
 
 
@@ -141,15 +144,17 @@ def check_relative_path(text: str) -> str:
     Joined to a directory, it stays inside that directory (symbolic links aside).
     """
     if "\\" in text:
-        raise mistake("the path contains a backslash", "Separate directories by `/`")
+        raise mistake("the path contains a backslash", "Separate directories by `/`", code="MW119")
     if text.startswith("/") or re.match(r"[A-Za-z]:", text):
-        raise mistake("the path must be relative", "Remove the part before the directory")
+        raise mistake(
+            "the path must be relative", "Remove the part before the directory", code="MW119"
+        )
     parts = [part for part in text.split("/") if part not in ("", ".")]
     if ".." in parts:
-        raise mistake("the path contains `..`", "Use a path below the directory")
+        raise mistake("the path contains `..`", "Use a path below the directory", code="MW119")
     # Programs take `-` for an option, git `:` for pathspec magic, shells `~` for a home directory.
     if any(part.startswith(("-", ":", "~")) for part in parts):
-        raise mistake("a part of the path begins with `-`, `:` or `~`", "Rename it")
+        raise mistake("a part of the path begins with `-`, `:` or `~`", "Rename it", code="MW119")
     return "/".join(parts) or "."
 
 
@@ -172,11 +177,13 @@ HUGGING_FACE_FIX = (
 def check_local_path(text: str) -> str:
     """Refuses a path that tools interpret differently."""
     if "\\" in text:
-        raise mistake("the path contains a backslash", "Separate directories by `/`")
+        raise mistake("the path contains a backslash", "Separate directories by `/`", code="MW119")
     if text.startswith(("hf://", "hf:/")):
-        raise mistake("hf:// addresses are not read", HUGGING_FACE_FIX)
+        raise mistake("hf:// addresses are not read", HUGGING_FACE_FIX, code="MW112")
     if text.startswith("~"):
-        raise mistake("`~` is not expanded", "Write the path out, or relative to the spec file")
+        raise mistake(
+            "`~` is not expanded", "Write the path out, or relative to the spec file", code="MW119"
+        )
     return text
 
 

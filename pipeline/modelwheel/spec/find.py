@@ -85,9 +85,10 @@ def _find(pattern: str) -> Iterable[Path]:
     if not found:
         if path.is_dir():
             raise SpecError(
-                f"no specs in {one_line(pattern)} (looked for {_LOOKED_FOR}); {_CREATE}"
+                f"no specs in {one_line(pattern)} (looked for {_LOOKED_FOR}); {_CREATE}",
+                code="MW109",
             )
-        raise SpecError(f"no spec {pattern!r}; {_hint(path, _is_spec)}")
+        raise SpecError(f"no spec {pattern!r}; {_hint(path, _is_spec)}", code="MW109")
     return found
 
 
@@ -95,7 +96,8 @@ def _require_plain_name(path: Path) -> None:
     # The name is in messages, logs, keys of steps and in annotations of pull requests.
     if find_unsafe(path.name) is not None:
         raise SpecError(
-            f"{one_line(path)}: the name of the file has a control character or an invisible one; rename it"
+            f"{one_line(path)}: the name of the file has a control character or an invisible one; rename it",
+            code="MW108",
         )
 
 

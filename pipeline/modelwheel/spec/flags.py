@@ -80,22 +80,26 @@ def flag_name(flag: str) -> str:
 def _check_form(flag: str) -> None:
     if not re.fullmatch(FLAG_PATTERN, flag):
         wrong = "must be a single flag without blanks, quotation marks or shell characters"
-        raise mistake(wrong, "Write `--name=value`, one flag for each item of the list")
+        raise mistake(
+            wrong, "Write `--name=value`, one flag for each item of the list", code="MW116"
+        )
 
 
 def _check_allowed(flag: str, allowed: Mapping[str, str]) -> str:
     name = flag_name(flag)
     for beginning, reason in _REASONS.items():
         if name.startswith(beginning):
-            raise mistake(f"{name} cannot be set in a spec: it {reason}", "Remove it")
+            raise mistake(f"{name} cannot be set in a spec: it {reason}", "Remove it", code="MW116")
     if name not in allowed:
         near = difflib.get_close_matches(name, allowed, n=3, cutoff=0.5)
         known = f"Near it are {', '.join(near)}" if near else "The list is in docs/authors.md"
-        raise mistake(f"{name} is not a flag that a spec may set", f"{known}; {_PROPOSE}")
+        raise mistake(
+            f"{name} is not a flag that a spec may set", f"{known}; {_PROPOSE}", code="MW116"
+        )
     value = flag.removeprefix(f"--{name}")
     if not re.fullmatch(allowed[name], value):
         wrong = f"{name} cannot be set to {value.removeprefix('=') or 'nothing'!r}"
-        raise mistake(wrong, f"Give it {_WORDS[allowed[name]]}")
+        raise mistake(wrong, f"Give it {_WORDS[allowed[name]]}", code="MW116")
     return flag
 
 
@@ -108,7 +112,9 @@ def _check_xla_flag(flag: str) -> str:
     _check_form(flag)
     if not flag.startswith("--xla_"):
         hint = "Move it to tf_xla_flags" if flag.startswith("--tf_") else ""
-        raise mistake(f"{flag_name(flag)} is not a flag of XLA: those begin with xla_", hint)
+        raise mistake(
+            f"{flag_name(flag)} is not a flag of XLA: those begin with xla_", hint, code="MW116"
+        )
     return _check_allowed(flag, _ALLOWED_XLA)
 
 
@@ -153,9 +159,9 @@ def _check_tfcompile_flag(flag: str) -> str:
         return flag
     for beginning, instead in _TFCOMPILE_INSTEAD.items():
         if name.startswith(beginning):
-            raise mistake(f"{flag} of tfcompile cannot be set in a spec", instead)
+            raise mistake(f"{flag} of tfcompile cannot be set in a spec", instead, code="MW116")
     known = "Flags of XLA begin with xla_; docs/authors.md has the list"
-    raise mistake(f"{name} is not a flag of tfcompile", known)
+    raise mistake(f"{name} is not a flag of tfcompile", known, code="MW116")
 
 
 def _check_repeats(flags: tuple[str, ...]) -> tuple[str, ...]:
@@ -210,7 +216,9 @@ class FastMath(Section):
         useless = [name for name in _NEED_ENABLE if getattr(self, name) and not self.enable]
         if useless:
             wrong = "has no effect without `enable: true`"
-            raise mistakes(Mistake(wrong, "Add it or remove this", (name,)) for name in useless)
+            raise mistakes(
+                Mistake(wrong, "Add it or remove this", (name,), code="MW116") for name in useless
+            )
         return self
 
     def xla_flags(self) -> tuple[str, ...]:

@@ -163,7 +163,7 @@ def _check_interface_name(name: str) -> str:
         raise mistake(wrong if len(name) <= 64 else "a name may be at most 64 characters long")
     if to_tensor_identifier(name) != name:
         hint = f"Try '{to_tensor_identifier(name)}'"
-        raise mistake(f"'{name}' is reserved in C, C++ or Python", hint)
+        raise mistake(f"'{name}' is reserved in C, C++ or Python", hint, code="MW118")
     return name
 
 

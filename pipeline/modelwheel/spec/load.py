@@ -79,6 +79,7 @@ def _find_collisions(spec: Spec, earlier: list[Spec]) -> list[Problem]:
             field,
             f"'{spec.model.name}' would make the same wheel {spec.distribution} as {other.path}",
             "Rename one of them",
+            code="MW111",
         )
         for other in same
     ]

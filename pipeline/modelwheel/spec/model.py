@@ -27,7 +27,6 @@ from ..errors import SpecError
 from ..levels import LEVELS, Level, default_levels
 from ..util.names import UnsafePathError
 from ..util.trees import read_below
-from ..util.words import suggest
 from .batching import MAX_BATCH_SIZE, Batching
 from .fields import (
     GivenName,
@@ -44,6 +43,7 @@ from .fields import (
 from .flags import FastMath, Flags, TfcompileFlags, XlaFlags, flag_name
 from .interface import InputSection, InterfaceOrder, Names, PrunedInputs, check_one_length
 from .labels import Labels, read_labels
+from .levels import suggest_level
 from .names import (
     CPP_CLASS_PATTERN,
     NAME_PATTERN,
@@ -125,8 +125,8 @@ class CompilationSection(Section):
         Annotated[tuple[GivenName, ...], Field(max_length=256), AfterValidator(unique)] | None
     ) = Field(
         default=None,
-        description="Names of marked functions, layers of Keras and patterns that are replaced by registered "
-        "implementations; [] for none. Omitted: all marked functions whose name is registered.",
+        description="Names of marked functions, composites of StableHLO, layers of Keras and patterns that are replaced "
+        "by registered implementations; [] for none. Omitted: all marked functions and composites whose name is registered.",
         examples=[["embedding_lookup"]],
         json_schema_extra={"uniqueItems": True},
     )
@@ -177,7 +177,7 @@ class CompilationSection(Section):
 
 def _check_target(name: str) -> str:
     if name not in LEVELS:
-        raise mistake(f"'{name}' is not a known CPU level", suggest(name, LEVELS))
+        raise mistake(f"'{name}' is not a known CPU level", suggest_level(name), code="MW120")
     return name
 
 
@@ -367,7 +367,9 @@ class Spec(Section):
         try:
             name = check_model_name(f"{self.model.name}-{version}")
         except PydanticCustomError as error:
-            raise SpecError(f"{self.path}: the name with the version {error}") from None
+            raise SpecError(
+                f"{self.path}: the name with the version {error}", code="MW115"
+            ) from None
         return self.model_copy(update={"model": self.model.model_copy(update={"name": name})})
 
     def holding(self, file: str) -> Self:
@@ -398,7 +400,8 @@ class Spec(Section):
                 except (OSError, UnsafePathError) as error:
                     raise SpecError(
                         f"{self.path}: package.license_files: cannot read {name!r}: {error}; "
-                        "put the text itself there"
+                        "put the text itself there",
+                        code="MW115",
                     ) from None
                 self._licenses[PurePosixPath(name).name] = text
         return self._licenses
@@ -413,7 +416,7 @@ class Spec(Section):
         try:
             return {name: read_labels(self.directory, given) for name, given in self.labels.items()}
         except ValueError as error:
-            raise SpecError(f"{self.path}: labels: {error}") from None
+            raise SpecError(f"{self.path}: labels: {error}", code="MW115") from None
 
     @property
     def identifier(self) -> str:

@@ -72,18 +72,22 @@ def check_model_name(name: str) -> str:
             "may contain only lower-case letters, digits, '-' and '_', must start with a letter, and "
             "may be at most 63 characters long"
         )
-        raise mistake(wrong, _propose(name))
+        raise mistake(wrong, _propose(name), code="MW118")
     # C++ reserves names with two underscores ([lex.name]), and PEP 503 merges repeated ones.
     if re.search(r"[_-]{2}|[_-]$", name):
-        raise mistake("must not end with - or _, nor have two of them in a row", _propose(name))
+        raise mistake(
+            "must not end with - or _, nor have two of them in a row", _propose(name), code="MW118"
+        )
     identifier = to_identifier(name)
     if reason := _reserved(identifier):
-        raise mistake(f"'{name}' {reason}", f"Try '{name}-model'")
+        raise mistake(f"'{name}' {reason}", f"Try '{name}-model'", code="MW118")
     if identifier in WINDOWS_DEVICES:
-        raise mistake(f"'{name}' is a device on Windows, not a file", f"Try '{name}-model'")
+        raise mistake(
+            f"'{name}' is a device on Windows, not a file", f"Try '{name}-model'", code="MW118"
+        )
     if re.search(r"_bs\d+$", identifier):
         wrong = f"'{name}' ends like the name of the class for one batch size"
-        raise mistake(wrong, "Remove the number at the end")
+        raise mistake(wrong, "Remove the number at the end", code="MW118")
     return name
 
 
@@ -165,16 +169,18 @@ def check_cpp_class(name: str) -> str:
     """
     if not re.fullmatch(CPP_CLASS_PATTERN, name) or "__" in name:
         wrong = f"'{name}' is not the name of a C++ class that a program may define"
-        raise mistake(wrong, "Write it like MatMulComp or foo::bar::MatMulComp, with single _")
+        raise mistake(
+            wrong, "Write it like MatMulComp or foo::bar::MatMulComp, with single _", code="MW118"
+        )
     *namespaces, own = name.split("::")
     if namespaces:
         check_namespace("::".join(namespaces))
     if (reason := _reserved(own)) and "Python" not in reason:
-        raise mistake(f"'{own}' {reason}", "Choose another name")
+        raise mistake(f"'{own}' {reason}", "Choose another name", code="MW118")
     # Classes of several batch sizes get such names.
     if re.search(r"_bs\d+$", own):
         wrong = f"'{own}' ends like the name of the class for one batch size"
-        raise mistake(wrong, "Remove the number at the end")
+        raise mistake(wrong, "Remove the number at the end", code="MW118")
     return name
 
 
@@ -210,15 +216,21 @@ def check_cpp_header(path: str, field: str = "") -> str:
     elsewhere = f"{f'Set {field}: ' if field else 'Write '}nets/{parts[-1]}"
     if not all(re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*", part) for part in parts):
         wrong = "the parts of a header's path may have letters, digits and _ . + - only"
-        raise mistake(wrong, "Write it like nets/matmul.h")
+        raise mistake(wrong, "Write it like nets/matmul.h", code="MW118")
     if not re.search(r"[^/]\.(h|hh|hpp|hxx)$", path):
-        raise mistake("a header ends with .h, .hh, .hpp or .hxx", "Write it like nets/matmul.h")
+        raise mistake(
+            "a header ends with .h, .hh, .hpp or .hxx", "Write it like nets/matmul.h", code="MW118"
+        )
     if len(parts) == 1 and parts[0].partition(".")[0].lower() in _SYSTEM_HEADERS:
-        raise mistake(f"the header {path} would hide the system's header of that name", elsewhere)
+        raise mistake(
+            f"the header {path} would hide the system's header of that name",
+            elsewhere,
+            code="MW118",
+        )
     if parts[0] in ("modelwheel", "PhysicsTools") or parts[0].startswith(
         "tfaot-model-" if len(parts) > 1 else "model_"
     ):
-        raise mistake(f"{parts[0]} is a name of the model's other headers", elsewhere)
+        raise mistake(f"{parts[0]} is a name of the model's other headers", elsewhere, code="MW118")
     return path
 
 
@@ -230,10 +242,10 @@ def check_namespace(namespace: str) -> str:
     """
     if not re.fullmatch(NAMESPACE_PATTERN, namespace) or "__" in namespace:
         wrong = f"'{namespace}' is not a C++ namespace that a program may define"
-        raise mistake(wrong, "Use letters, digits and single _, parts joined by `::`")
+        raise mistake(wrong, "Use letters, digits and single _, parts joined by `::`", code="MW118")
     for part in namespace.split("::"):
         reason = _reserved(part)
         # The default namespace is reserved among names of models; Python sees no namespace.
         if reason and part != "tfaot_model" and "Python" not in reason:
-            raise mistake(f"'{part}' {reason}", "Choose another namespace")
+            raise mistake(f"'{part}' {reason}", "Choose another namespace", code="MW118")
     return namespace

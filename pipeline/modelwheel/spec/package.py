@@ -168,12 +168,12 @@ def _find_unusable_files(directory: Path, names: Sequence[str]) -> Iterator[Mist
             read_below(directory, name, MAX_LICENSE_BYTES)
         except FileNotFoundError:
             wrong = f"there is no file '{name}' in the directory of the spec"
-            yield Mistake(wrong, "Add the file or correct the path", (index,))
+            yield Mistake(wrong, "Add the file or correct the path", (index,), code="MW115")
         except UnsafePathError as error:
-            yield Mistake(str(error), "Put the text itself there", (index,))
+            yield Mistake(str(error), "Put the text itself there", (index,), code="MW115")
         except OSError as error:
             wrong = f"'{name}' cannot be read: {error.strerror}"
-            yield Mistake(wrong, "Correct its permissions", (index,))
+            yield Mistake(wrong, "Correct its permissions", (index,), code="MW115")
         if seen.setdefault(base, name) != name:
             wrong = f"'{seen[base]}' and '{name}' have the same file name"
             hint = "Rename one: the wheel keeps both in one directory"

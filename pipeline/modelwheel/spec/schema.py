@@ -1,17 +1,22 @@
-"""The JSON Schema of specs, for editors: `python -m modelwheel.spec.schema` writes it."""
+"""The JSON Schema of specs, for editors: `modelwheel schema` prints it."""
 
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
+from .. import __version__, project
 from ..util.files import write_atomically
 from .model import Spec
 
-SCHEMA_FILE = Path(__file__).parents[3] / "model_specs" / "schema.json"
-"""The schema in a checkout of the project."""
+SCHEMA_NAME = "schema.json"
+"""Its file beside specs, whose first line names it."""
+
+
+def schema_url() -> str:
+    """Where the schema of this version is on the Web; its `$id`."""
+    return f"{project.url()}/raw/v{__version__}/model_specs/{SCHEMA_NAME}"
 
 
 def spec_schema() -> dict[str, Any]:
@@ -22,6 +27,7 @@ def spec_schema() -> dict[str, Any]:
     schema = _polish(Spec.model_json_schema())
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": schema_url(),
         **schema,
         "title": "Model spec",
     }
@@ -32,7 +38,7 @@ def schema_text() -> str:
     return json.dumps(spec_schema(), indent=2, ensure_ascii=False) + "\n"
 
 
-def write_schema(path: Path = SCHEMA_FILE) -> None:
+def write_schema(path: Path) -> None:
     """Writes the schema atomically."""
     write_atomically(path, schema_text().encode())
 
@@ -65,7 +71,3 @@ def _nullable(field: dict[str, Any]) -> dict[str, Any]:
     about = {key: value for key, value in field.items() if key in _ABOUT}
     accepted = {key: value for key, value in field.items() if key not in _ABOUT}
     return {**about, "anyOf": [accepted, {"type": "null"}]}
-
-
-if __name__ == "__main__":
-    write_schema(*map(Path, sys.argv[1:2]))

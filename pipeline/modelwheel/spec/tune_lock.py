@@ -59,13 +59,15 @@ def read_lock(spec: Spec) -> TuneLock:
     try:
         lock = TuneLock.model_validate_json(read_below(path.parent, path.name, _MAX_BYTES))
     except (OSError, UnsafePathError) as error:
-        raise SpecError(f"{path}: cannot be read: {error}") from None
+        raise SpecError(f"{path}: cannot be read: {error}", code="MW113") from None
     except ValidationError as error:
-        raise SpecError(f"{path}: {first_mistake(error)}; {again}") from None
+        raise SpecError(f"{path}: {first_mistake(error)}; {again}", code="MW113") from None
     own = {flag_name(flag) for flag in spec.xla_flags()}
     for level, flags in lock.xla_flags.items():
         for name in filter(own.__contains__, map(flag_name, flags)):
-            raise SpecError(f"{path}: xla_flags.{level}: {spec.path} sets {name}, too; {again}")
+            raise SpecError(
+                f"{path}: xla_flags.{level}: {spec.path} sets {name}, too; {again}", code="MW113"
+            )
     return lock
 
 

@@ -44,4 +44,6 @@ def _wait(lock: FileLock, given_up: Callable[[], bool]) -> None:
         with suppress(Timeout):
             lock.acquire(timeout=_POLL_SECONDS)
             return
-    raise StoreError("gave up waiting for another build that does the same work; run it again")
+    raise StoreError(
+        "gave up waiting for another build that does the same work; run it again", code="MW701"
+    )

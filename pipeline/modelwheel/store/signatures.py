@@ -84,13 +84,15 @@ def find_signer(trusted: Collection[str]) -> Signer | None:
         return None
     if not named:
         raise UsageError(
-            f"{KEY_VARIABLE} is set but empty; set it to the file of the private key, or unset it"
+            f"{KEY_VARIABLE} is set but empty; set it to the file of the private key, or unset it",
+            code="MW210",
         )
     signer = _read(Path(named).expanduser())
     if signer.public_key not in trusted:
         raise UsageError(
             f"the key in {named} signs records that nobody would accept; add "
-            f'"{signer.public_key}" to `trusted_keys` in section [store] of modelwheel.toml'
+            f'"{signer.public_key}" to `trusted_keys` in section [store] of modelwheel.toml',
+            code="MW210",
         )
     return signer
 
@@ -104,16 +106,19 @@ def _read(path: Path) -> Signer:
     try:
         # As ssh does with its keys. Windows has other permissions than these.
         if os.name != "nt" and stat.S_IMODE(path.stat().st_mode) & 0o077:
-            raise UsageError(f"other users can read {path}; run `chmod 600 {path}`")
+            raise UsageError(f"other users can read {path}; run `chmod 600 {path}`", code="MW210")
         private: object = load_pem_private_key(path.read_bytes(), password=None)
     except OSError as error:
-        raise UsageError(f"{KEY_VARIABLE}: cannot read {path}: {error.strerror}") from None
+        raise UsageError(
+            f"{KEY_VARIABLE}: cannot read {path}: {error.strerror}", code="MW210"
+        ) from None
     except (ValueError, TypeError, UnsupportedAlgorithm):  # their messages may quote the file
         private = None
     if not isinstance(private, Ed25519PrivateKey):
         raise UsageError(
             f"{path} is not an Ed25519 private key without a password; make one with "
-            f"`openssl genpkey -algorithm ed25519 -out {path}`"
+            f"`openssl genpkey -algorithm ed25519 -out {path}`",
+            code="MW210",
         )
     return Signer(private)
 

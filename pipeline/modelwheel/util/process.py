@@ -46,9 +46,12 @@ class ProcessError(ModelwheelError):
     """
 
     exit_code = 12
+    code = "MW740"
 
-    def __init__(self, message: str, *, returncode: int | None = None, output: str = "") -> None:
-        super().__init__(message)
+    def __init__(
+        self, message: str, *, returncode: int | None = None, output: str = "", code: str = ""
+    ) -> None:
+        super().__init__(message, code=code)
         self.returncode = returncode
         self.output = output
 
@@ -57,6 +60,7 @@ class ProcessTimeoutError(ProcessError):
     """A program exceeded its time limit and was stopped."""
 
     exit_code = 13
+    code = "MW741"
 
 
 @dataclass(frozen=True)

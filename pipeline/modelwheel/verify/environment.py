@@ -133,7 +133,7 @@ def install_wheel(
         python = python or create_environment(directory / "environment")
         install(python, [path.absolute() for path in (wheel, *needed)], directory)
     except ProcessError as error:
-        raise WheelError(f"{wheel.name} cannot be installed: {error}") from error
+        raise WheelError(f"{wheel.name} cannot be installed: {error}", code="MW602") from error
     return InstalledWheel(python, wheel, module, sandbox)
 
 

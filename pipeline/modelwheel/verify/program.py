@@ -52,5 +52,6 @@ def require_passing(
     asked = asked_for(manifest.model.weights_storage, replaced_in(manifest))
     raise VerifyError(
         f"the library of {name} differs from the model by more than verify.tolerance allows"
-        f"{'; ' if asked else ''}{asked}:\n" + safe_lines("\n".join(lines[:_LINES]))
+        f"{'; ' if asked else ''}{asked}:\n" + safe_lines("\n".join(lines[:_LINES])),
+        code="MW621",
     )

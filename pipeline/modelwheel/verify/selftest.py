@@ -219,12 +219,13 @@ def require_passed(report: Report, name: str, replaced: Sequence[str] = ()) -> N
     failed = [comparison for comparison in report.comparisons if not comparison.passed]
     if not failed:
         reasons = "; ".join(report.skipped.values())
-        raise VerifyError(f"{name}: nothing could be compared: {reasons}")
+        raise VerifyError(f"{name}: nothing could be compared: {reasons}", code="MW622")
     worst = max(failed, key=lambda comparison: comparison.share)
     raise VerifyError(
         f"{name}: {len(failed)} of {len(report.comparisons)} comparisons exceed their tolerance; worst: "
         f"{'state' if worst.state else 'output'} {worst.output!r} at {worst.level}, {_where(worst)}: error {worst.absolute:.3g}, "
-        f"tolerance {worst.limit:.3g}; {attribute(report, worst, replaced)}"
+        f"tolerance {worst.limit:.3g}; {attribute(report, worst, replaced)}",
+        code="MW621",
     )
 
 

@@ -62,19 +62,25 @@ def find_distributions(
             # Sorted, as the order of a directory differs between systems.
             inside = sorted(file for file in path.iterdir() if _is_one(file, endings))
             if not inside and not may_be_empty:
-                raise UsageError(f"{one_line(path)}: the directory has no {kinds} files")
+                raise UsageError(
+                    f"{one_line(path)}: the directory has no {kinds} files", code="MW209"
+                )
             found.update(dict.fromkeys(inside))
         elif not path.exists():
-            raise UsageError(f"{one_line(path)}: no such file or directory")
+            raise UsageError(f"{one_line(path)}: no such file or directory", code="MW209")
         elif _is_one(path, endings):
             found[path] = None
         elif not path.name.endswith(_IGNORED):
-            raise UsageError(f"{one_line(path)}: not a {kinds} file or a directory of them")
+            raise UsageError(
+                f"{one_line(path)}: not a {kinds} file or a directory of them", code="MW209"
+            )
     for path in found:
         if find_unsafe(path.name) is not None:
-            raise UsageError(f"{one_line(path)}: not the name of a wheel or source distribution")
+            raise UsageError(
+                f"{one_line(path)}: not the name of a wheel or source distribution", code="MW209"
+            )
     if not found and not may_be_empty:
-        raise UsageError(f"no {kinds} files were given")
+        raise UsageError(f"no {kinds} files were given", code="MW209")
     return list(found)
 
 

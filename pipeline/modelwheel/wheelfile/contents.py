@@ -119,7 +119,7 @@ class Contents:
             WheelError: There is none.
         """
         if not self.sbom_texts:
-            raise WheelError(f"{self.path} has no SBOM. Build it again.")
+            raise WheelError(f"{self.path} has no SBOM. Build it again.", code="MW602")
         return self.sbom_texts
 
     @property
@@ -140,7 +140,7 @@ class Contents:
             return dict(_read_record(self._single("*.dist-info/RECORD")))
         except (ValueError, csv.Error) as error:
             raise WheelError(
-                f"{self.path}: {self.hash_list} is not valid: {one_line(error)}"
+                f"{self.path}: {self.hash_list} is not valid: {one_line(error)}", code="MW602"
             ) from None
 
     def mismatches(self) -> Iterator[Mismatch]:
@@ -173,7 +173,7 @@ class Contents:
             for member, file in _sdist_files(self.path):
                 if member == name:
                     return file.read()
-        raise WheelError(f"{self.path} has no file {name}")
+        raise WheelError(f"{self.path} has no file {name}", code="MW602")
 
     def summary(self) -> dict[str, Any]:
         """Everything as JSON-serialisable values."""
@@ -199,7 +199,9 @@ class Contents:
     def _single(self, pattern: str) -> bytes:
         found = self._matching(pattern)
         if len(found) != 1:
-            raise WheelError(f"{self.path} has {len(found)} files {pattern} instead of one")
+            raise WheelError(
+                f"{self.path} has {len(found)} files {pattern} instead of one", code="MW602"
+            )
         return next(iter(found.values()))
 
     def _parse(self, name: str, text: bytes) -> dict[str, Any]:
@@ -207,10 +209,13 @@ class Contents:
             parsed = parse_json(text)
         except ValueError as error:
             raise WheelError(
-                f"{self.path}: {one_line(name)} is not JSON: {one_line(error)}. Build it again."
+                f"{self.path}: {one_line(name)} is not JSON: {one_line(error)}. Build it again.",
+                code="MW602",
             ) from None
         if not isinstance(parsed, dict):
-            raise WheelError(f"{self.path}: {one_line(name)} is not an SBOM. Build it again.")
+            raise WheelError(
+                f"{self.path}: {one_line(name)} is not an SBOM. Build it again.", code="MW602"
+            )
         return parsed
 
     def _read_checksums(self) -> Iterator[tuple[str, FileDigest]]:
@@ -232,7 +237,9 @@ def open_contents(path: Path) -> Contents:
     if path.name.endswith(".tar.gz"):
         with _errors_of_sdist(path):
             return _read(path, "sdist", _sdist_files(path))
-    raise WheelError(f"{path} is neither a wheel (.whl) nor a source distribution (.tar.gz)")
+    raise WheelError(
+        f"{path} is neither a wheel (.whl) nor a source distribution (.tar.gz)", code="MW602"
+    )
 
 
 @contextmanager
@@ -243,10 +250,11 @@ def _errors_of_sdist(path: Path) -> Iterator[None]:
         reason = error if isinstance(error, SourceError) else damage_reason(error)
         raise WheelError(
             f"{path} is not a valid source distribution ({one_line(reason)}). "
-            "Download or build it again."
+            "Download or build it again.",
+            code="MW602",
         ) from None
     except OSError as error:
-        raise WheelError(f"cannot read {path}: {error.strerror or error}") from None
+        raise WheelError(f"cannot read {path}: {error.strerror or error}", code="MW602") from None
 
 
 def _read(
@@ -279,7 +287,9 @@ def _sdist_files(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
             if member.kind != "file":
                 continue
             if name in seen:
-                raise WheelError(f"{path} contains {one_line(name)} twice. Build it again.")
+                raise WheelError(
+                    f"{path} contains {one_line(name)} twice. Build it again.", code="MW602"
+                )
             seen.add(name)
             if _is_text(name, "sdist"):
                 require_text_size(path, name, member.size)

@@ -254,12 +254,13 @@ def _content(path: Path) -> bytes | None:
         with open_plain(path) as file:
             content = file.read(MAX_REPORT + 1)
     except UnsafePathError as error:
-        raise WheelError(f"{path}: {one_line(error)}; remove it") from None
+        raise WheelError(f"{path}: {one_line(error)}; remove it", code="MW602") from None
     except OSError as error:
-        raise WheelError(f"cannot read {path}: {error.strerror or error}") from None
+        raise WheelError(f"cannot read {path}: {error.strerror or error}", code="MW602") from None
     if len(content) > MAX_REPORT:
         raise WheelError(
-            f"{path}: has more than {size_text(MAX_REPORT)}. Write it again with `modelwheel report`."
+            f"{path}: has more than {size_text(MAX_REPORT)}. Write it again with `modelwheel report`.",
+            code="MW602",
         )
     return content
 
@@ -276,5 +277,6 @@ def parse_beside(content: bytes | None, origin: str, parse: Callable[[bytes], _T
         return parse(content)
     except ValidationError as error:
         raise WheelError(
-            f"{origin}: {first_mistake(error)}. Write it again with `modelwheel report`."
+            f"{origin}: {first_mistake(error)}. Write it again with `modelwheel report`.",
+            code="MW602",
         ) from None

@@ -30,7 +30,8 @@ def require_verified(wheel: Wheel) -> None:
     ):
         raise WheelError(
             f"{wheel.name} did not pass verification and was kept for inspection alone (--keep-unverified); build it "
-            "again without that option"
+            "again without that option",
+            code="MW606",
         )
 
 

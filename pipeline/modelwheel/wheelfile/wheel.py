@@ -145,7 +145,8 @@ class Wheel(WheelName):
         if found != (self.distribution, self.version):
             raise WheelError(
                 f"{self.path} contains {metadata.name} {metadata.version}; "
-                "restore the file name that it was built with"
+                "restore the file name that it was built with",
+                code="MW602",
             )
 
     def read(self, name: str) -> bytes:
@@ -219,7 +220,7 @@ def parse_name(path: Path) -> WheelName:
             raise InvalidWheelFilename(f"Invalid wheel filename (distribution): {path.name!r}")
     except InvalidWheelFilename as error:
         raise WheelError(
-            f"{path}: {one_line(error)}; restore the name that it was built with"
+            f"{path}: {one_line(error)}; restore the name that it was built with", code="MW602"
         ) from None
     return WheelName(distribution, version, tags)
 
@@ -234,27 +235,31 @@ def parse_metadata(content: bytes, origin: str) -> Metadata:
         return Metadata.from_email(content)
     except (ExceptionGroup, InvalidMetadata, UnicodeDecodeError) as error:
         first = error.exceptions[0] if isinstance(error, ExceptionGroup) else error
-        raise WheelError(f"{one_line(origin)}: {one_line(first)}. Build it again.") from None
+        raise WheelError(
+            f"{one_line(origin)}: {one_line(first)}. Build it again.", code="MW602"
+        ) from None
 
 
 def require_text_size(path: Path, name: str, size: int) -> None:
     """Raises WheelError if a text member is larger than any that modelwheel writes."""
     if size > MAX_TEXT:
         raise WheelError(
-            f"{path}: {one_line(name)} has {size_text(size)}; at most {size_text(MAX_TEXT)} are read. Build it again."
+            f"{path}: {one_line(name)} has {size_text(size)}; at most {size_text(MAX_TEXT)} are read. Build it again.",
+            code="MW602",
         )
 
 
 def invalid_wheel(path: Path, reason: object) -> WheelError:
     """The error for a damaged or foreign file."""
     return WheelError(
-        f"{path} is not a valid wheel ({one_line(reason)}). Download or build it again."
+        f"{path} is not a valid wheel ({one_line(reason)}). Download or build it again.",
+        code="MW602",
     )
 
 
 def no_model(path: Path) -> WheelError:
     """The error for a wheel or source distribution of something else."""
-    return WheelError(f"{path} has no model manifest; it was not built by modelwheel")
+    return WheelError(f"{path} has no model manifest; it was not built by modelwheel", code="MW602")
 
 
 def _list_members(path: Path, archive: zipfile.ZipFile) -> Iterator[tuple[str, Member]]:
@@ -318,7 +323,7 @@ def _errors_of(path: Path) -> Iterator[None]:
         # zipfile seeks to places that a damaged directory names.
         if error.errno == errno.EINVAL:
             raise invalid_wheel(path, "its directory is damaged") from None
-        raise WheelError(f"cannot read {path}: {error.strerror or error}") from None
+        raise WheelError(f"cannot read {path}: {error.strerror or error}", code="MW602") from None
 
 
 class _MemberFile:

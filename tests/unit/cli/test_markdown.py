@@ -154,7 +154,7 @@ def test_what_is_wrong_is_in_the_summary(wheel: Path) -> None:
         wheel, 10, make_manifest("digits"), _report(passed=False), error=error
     )
     assert cells(show_measurements([measurement]))[1][2:] == [
-        "4e-06 of 1e-05 (40.0%)\nscores|<b>, x86-64-v3, 4 rows\n2 of 3 exceed their | tolerance",
+        "4e-06 of 1e-05 (40.0%)\nscores|<b>, x86-64-v3, 4 rows\n2 of 3 exceed their | tolerance [MW620]",
         "",
     ]
 

@@ -80,7 +80,7 @@ def test_a_log_file_gets_a_line_for_each_event() -> None:
         display.failed(STEPS[2], CompileError("no such [op]"))
     assert log.getvalue().splitlines() == [
         f"done    {STEPS[1]} (2.5 s)",
-        f"failed  {STEPS[2]}: no such [op]",
+        f"failed  {STEPS[2]}: no such [op] [MW500]",
     ]
 
 

@@ -40,7 +40,7 @@ def test_a_failure_is_one_line(failed: BuildResult, capsys: pytest.CaptureFixtur
     print_failures([failed])
     shown = capsys.readouterr()
     assert shown.out == ""
-    assert shown.err == "dtln 1.0.0 was not built: reference failed: shapes [1] and [2]\n"
+    assert shown.err == "dtln 1.0.0 was not built: reference failed: shapes [1] and [2] [MW500]\n"
 
 
 def test_several_failures_are_one_block(
@@ -50,8 +50,8 @@ def test_several_failures_are_one_block(
         failed.errors.append((step, CompileError("no such op")))
     print_failures([failed])
     assert capsys.readouterr().err.splitlines() == [
-        "dtln 1.0.0 was not built: reference failed: shapes [1] and [2]",
-        "  linux-x86_64/x86-64/b1, linux-x86_64/x86-64/b4 failed: no such op",
+        "dtln 1.0.0 was not built: reference failed: shapes [1] and [2] [MW500]",
+        "  linux-x86_64/x86-64/b1, linux-x86_64/x86-64/b4 failed: no such op [MW500]",
     ]
 
 
@@ -124,10 +124,10 @@ def test_the_verdict_comes_before_its_errors_and_totals_come_last(
     assert capsys.readouterr().out.splitlines() == [
         "ok net: 2 kinds of operation, all compiled",
         "refused text: 1 error",
-        "  error text: input 'words' is a string; map it to numbers",
+        "  error text: input 'words' is a string; map it to numbers [MW403]",
         "  note text: input 'n' takes 0 <= x < 9",
         "refused odd: 1 error",
-        "  error odd: no such op",
+        "  error odd: no such op [MW400]",
         "3 models: 1 ok, 2 refused (text, odd)",
     ]
 

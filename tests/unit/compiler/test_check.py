@@ -32,14 +32,14 @@ def test_an_inspection_survives_being_written(tmp_path: Path) -> None:
 
 def test_unknown_signature_names_the_nearest_and_all() -> None:
     (finding,) = check_signature(inspect_model(), Expected("serving_defualt"))
-    assert finding.code == "unknown-signature"
+    assert finding.kind == "unknown-signature"
     assert "'serving_defualt' (it has: serving_default)" in finding.message
     assert "did you mean 'serving_default'?" in finding.fix
 
 
 def test_a_model_without_signatures() -> None:
     (finding,) = check_signature(inspect_model(signatures=[]), Expected())
-    assert finding.code == "no-signature"
+    assert finding.kind == "no-signature"
 
 
 _OTHER_TYPES = (
@@ -61,7 +61,7 @@ _OTHER_TYPES = (
 def test_tensors_that_cannot_be_compiled(tensor: dict[str, Any], code: str, words: str) -> None:
     as_input = only_error(inspect_model(inputs=[tensor]))
     as_output = only_error(inspect_model(outputs=[tensor]))
-    assert as_input.code == as_output.code == code
+    assert as_input.kind == as_output.kind == code
     assert as_input.message.startswith("input 'x'")
     assert as_output.message.startswith("output 'x'")
     assert words in as_input.message
@@ -88,7 +88,7 @@ def test_shapes_that_are_not_known(
 ) -> None:
     found = inspect_model(inputs=[tensor(shape=shape)])
     finding = only_error(found, {"x": given} if given else None)
-    assert finding.code == "shape"
+    assert finding.kind == "shape"
     assert message in finding.message
     assert fix in finding.fix
 
@@ -103,7 +103,7 @@ def test_the_spec_fixes_shapes(shape: list[int | None] | None, given: list[int |
 
 def test_a_shape_for_an_input_that_is_not_there() -> None:
     finding = only_error(inspect_model(inputs=[tensor(name="tokens")]), {"token": [None, 4]})
-    assert finding.code == "unknown-input"
+    assert finding.kind == "unknown-input"
     assert finding.fix == "did you mean 'tokens'?"
 
 
@@ -111,14 +111,14 @@ def test_a_shape_for_an_input_that_is_not_there() -> None:
 def test_fixed_shapes_need_no_batch_sizes(batch_sizes: list[int] | None) -> None:
     found = inspect_model(inputs=[tensor(shape=[2, 4])])
     (finding,) = check_signature(found, Expected(batch_sizes=batch_sizes))
-    assert (finding.severity, finding.code) == ("note", "fixed-shape")
+    assert (finding.severity, finding.kind) == ("note", "fixed-shape")
 
 
 @pytest.mark.parametrize("batch_sizes", [[1, 2], [4], [2, 4]])
 def test_fixed_shapes_with_batch_sizes(batch_sizes: list[int]) -> None:
     found = inspect_model(inputs=[tensor(shape=[2, 4])])
     (finding,) = check_signature(found, Expected(batch_sizes=batch_sizes))
-    assert (finding.severity, finding.code) == ("error", "batch-sizes")
+    assert (finding.severity, finding.kind) == ("error", "batch-sizes")
     assert "no free batch axis (x [2, 4])" in finding.message
 
 
@@ -131,7 +131,7 @@ def test_a_batch_that_is_not_first_is_noted() -> None:
 def test_an_input_without_batch_beside_one_with() -> None:
     found = inspect_model(inputs=[FREE, tensor(name="table", shape=[7, 2])])
     (finding,) = check_signature(found, Expected(batch_sizes=[1, 4]))
-    assert (finding.severity, finding.code) == ("note", "fixed-input")
+    assert (finding.severity, finding.kind) == ("note", "fixed-input")
     assert "'table' of shape [7, 2]" in finding.message
 
 
@@ -148,7 +148,7 @@ def test_an_input_without_batch_beside_one_with() -> None:
 )
 def test_operations_that_cannot_be_compiled(use: dict[str, Any], code: str, words: str) -> None:
     finding = only_error(inspect_model(ops=[use]))
-    assert finding.code == code
+    assert finding.kind == code
     assert words in finding.message
     assert finding.fix
 
@@ -183,7 +183,7 @@ def test_errors_come_first_then_warnings_then_notes() -> None:
         assets=["words.txt"],
     )
     findings = check_signature(found, Expected())
-    assert [(f.severity, f.code) for f in findings] == [
+    assert [(f.severity, f.kind) for f in findings] == [
         ("error", "unsupported-op"),
         ("warning", "random"),
         ("note", "initializers"),
@@ -255,7 +255,7 @@ def test_what_xla_must_know_when_it_compiles(
         costs={"serving_default": {"nodes": 1, "depth": 0, "constants": [needed]}}
     )
     (finding,) = check_signature(found, Expected())
-    assert (finding.severity, finding.code) == (severity, "not-constant")
+    assert (finding.severity, finding.kind) == (severity, "not-constant")
     assert finding.message.startswith(words)
 
 

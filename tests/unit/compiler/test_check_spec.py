@@ -114,7 +114,7 @@ def test_what_fits_the_signature() -> None:
 def test_batch_rules_need_a_batch_axis() -> None:
     found = inspect_model(inputs=[tensor(shape=[2, 4])])
     finding = _only(found, Expected(rules=[BatchRule.parse("3:1,1,1")]))
-    assert finding.code == "batch-rules"
+    assert finding.kind == "batch-rules"
     assert "its signature has no batch axis" in finding.message
 
 
@@ -274,4 +274,4 @@ def test_an_axis_that_the_model_fixes_has_one_length() -> None:
 )
 def test_pads_are_values_of_the_type(dtype: str, pad: float, fits: bool) -> None:
     found = _errors([tensor(name="x", dtype=dtype, shape=[None, 8])], pads={"x": pad})
-    assert [finding.code for finding in found] == ([] if fits else ["pad"])
+    assert [finding.kind for finding in found] == ([] if fits else ["pad"])

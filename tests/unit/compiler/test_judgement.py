@@ -62,7 +62,7 @@ _HERE = {"count": 1, "layers": ["logger"]}
 )  # fmt: skip
 def test_operations_with_effects_must_not_run(use: dict[str, Any], code: str, words: str) -> None:
     finding = only_error(inspect_model(ops=[use]))
-    assert finding.code == code
+    assert finding.kind == code
     assert words in str(finding)
     assert finding.fix
 
@@ -71,14 +71,14 @@ def test_state_is_refused_with_the_line_that_declares_it() -> None:
     inspection = inspect_model(ops=[use_of("AssignVariableOp"), use_of("MatMul", effect="")])
     assert "write `keep_state: true` in the spec" in only_error(inspection).fix
     (note,) = check_signature(inspection, Expected(keep_state=True))
-    assert (note.severity, note.code) == ("note", "state")
+    assert (note.severity, note.kind) == ("note", "state")
     assert "AssignVariableOp in 'block/dense'" in note.message
 
 
 def test_declared_state_that_does_not_exist_or_cannot_be_compiled_is_refused() -> None:
     stateless = inspect_model(ops=[use_of("MatMul", effect="")])
     (finding,) = check_signature(stateless, Expected(keep_state=True))
-    assert (finding.code, finding.field) == ("no-state", ("keep_state",))
+    assert (finding.kind, finding.field) == ("no-state", ("keep_state",))
     old = inspect_model(ops=[use_of("AssignVariableOp"), use_of("ScatterAdd")])
     errors = [f for f in check_signature(old, Expected(keep_state=True)) if f.severity == "error"]
     assert [f.fix for f in errors] == [only_error(inspect_model(ops=[use_of("ScatterAdd")])).fix]
@@ -102,7 +102,7 @@ def test_training_mode_is_refused_and_never_declared_as_state() -> None:
     of_keras = inspect_model(ops=writes, training=training, written_by="Keras 2.15.0")
     assert "called with training=True" in only_error(of_keras).fix
     (note,) = check_signature(inspect_model(ops=ops), Expected())
-    assert (note.severity, note.code) == ("note", "unread-writes")
+    assert (note.severity, note.kind) == ("note", "unread-writes")
     assert note.message.endswith("are left out: AssignVariableOp in 'logger'")
 
 
@@ -112,7 +112,7 @@ def test_tables_of_texts_are_refused_with_the_lines_that_export_the_rest() -> No
     text = {"name": "x", "dtype": "string", "shape": [None]}
     signature = {"key": "serving_default", "inputs": [text], "outputs": []}
     findings = check_signature(inspect_model(ops=[table], signatures=[signature]), Expected())
-    (fix,) = (finding.fix for finding in findings if finding.code == "lookup-table")
+    (fix,) = (finding.fix for finding in findings if finding.kind == "lookup-table")
     assert "keras.Model(parts, model.outputs)" in fix
     assert "keras.Model" not in plain
 
@@ -175,7 +175,7 @@ def test_limits_and_how_to_widen_them(
 ) -> None:
     inspection = inspect_model(**found)
     finding = only_error(inspection)
-    assert finding.code == "limit"
+    assert finding.kind == "limit"
     assert str(finding).startswith(text)
     (field,) = wider
     assert f"raise `{field}` in section [limits] of modelwheel.toml" in finding.fix

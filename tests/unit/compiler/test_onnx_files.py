@@ -113,7 +113,7 @@ def test_other_opsets_are_refused(opset: int, said: str, tmp_path: Path) -> None
 def test_what_cannot_be_compiled_is_a_finding(op: str, tmp_path: Path) -> None:
     model = model_of([node(op, ["x"], ["y"], name="/a/b")], {"x": random(2)})
     findings = check_signature(inspect(model, tmp_path), Expected())
-    assert "unsupported-op" in [f.code for f in findings if f.severity == "error"]
+    assert "unsupported-op" in [f.kind for f in findings if f.severity == "error"]
     assert f"{op} in '/a/b'" in str(findings[0])
 
 

@@ -11,7 +11,7 @@ from modelwheel.compiler.tensor_checks import check_tensors
 def _found(*outputs: TensorInfo) -> list[tuple[str, str, str]]:
     x = TensorInfo(name="x", dtype="float32", shape=(None, 4))
     signature = SignatureInfo(key="serving_default", inputs=(x,), outputs=outputs)
-    return [(one.severity, one.code, one.message) for one in check_tensors(signature)]
+    return [(one.severity, one.kind, one.message) for one in check_tensors(signature)]
 
 
 def _tensor(name: str = "y", *shape: int | None, dtype: str = "float32") -> TensorInfo:

@@ -95,11 +95,13 @@ def test_a_model_that_is_not_there_does_not_stop_the_others(tmp_path: Path, stor
 def test_the_results_for_machines_and_for_the_last_lines(tmp_path: Path, store: Store) -> None:
     (result,), _ = _build(store, _write(tmp_path, behaviour="refuse no signature"))
     (shown,) = summarise([result])
-    assert shown["errors"] == [{"step": "tiny-1.0.0/inspect", "message": "no signature"}]
+    assert shown["errors"] == [
+        {"step": "tiny-1.0.0/inspect", "message": "no signature", "code": "MW400"}
+    ]
     assert (shown["wheel"], shown["run"], shown["cached"]) == (None, [], [])
     assert isinstance(shown["skipped"], list)
     assert "tiny-1.0.0/verify" in shown["skipped"]
-    assert result.failures() == [("no signature", ("tiny-1.0.0/inspect",))]
+    assert result.failures() == [("no signature [MW400]", ("tiny-1.0.0/inspect",))]
 
 
 def test_an_output_directory_that_cannot_be_written(tmp_path: Path, store: Store) -> None:

@@ -54,7 +54,7 @@ def test_findings_of_several_models(tmp_path: Path, store: Store) -> None:
     assert (licence.severity, licence.code) == ("warning", "weights-licence")
     assert str(checked[2].error) == "saved_model.pb is damaged"
     shown = as_json(checked)
-    keys = ["model", "signature", "error", "inspection", "findings", "verdict"]
+    keys = ["model", "signature", "error", "code", "inspection", "findings", "verdict"]
     assert list(shown[0]) == keys
     assert [model.verdict for model in checked] == [
         "ok good: 0 kinds of operation, all compiled",

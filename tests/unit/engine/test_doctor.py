@@ -5,8 +5,12 @@ from __future__ import annotations
 import os
 import platform
 import re
+import socket
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -138,7 +142,7 @@ def test_a_python_that_tensorflow_has_no_wheels_for(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(sys, "version_info", (3, 14, 0))
     fix = finding("python").fix
     assert fix is not None
-    assert fix.startswith(f"TensorFlow {TENSORFLOW_VERSION} has no wheels for CPython 3.14: ")
+    assert fix.startswith(f"TensorFlow {TENSORFLOW_VERSION} has no packages for CPython 3.14: ")
 
 
 def test_missing_packages_of_an_extra(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,7 +243,7 @@ def test_a_container_with_little_memory(
 
 def test_versions_are_those_of_the_package() -> None:
     project = (Path(__file__).parents[3] / "pyproject.toml").read_text()
-    assert f'"tensorflow=={TENSORFLOW_VERSION}"' in project
+    assert f'"tensorflow=={TENSORFLOW_VERSION}; ' in project
     assert f'"cmake>={CMAKE_MINIMUM}"' in project
 
 
@@ -284,3 +288,60 @@ def test_the_c_library_sees_the_same_level() -> None:
     if "x86-64-v2" not in said:
         pytest.skip("this glibc does not tell levels")
     assert cpu_level().name == max(["x86-64", *supported])
+
+
+@pytest.mark.parametrize(
+    ("role", "required", "absent"),
+    [
+        ("author", {"TensorFlow", "git", "C++ compiler"}, {"containers", "release tools"}),
+        ("release", {"release tools", "containers", "C++ compiler"}, {"memory"}),
+    ],
+)
+def test_each_role_needs_its_own(role: doctor.Role, required: set[str], absent: set[str]) -> None:
+    found = {one.name: one.required for one in doctor.for_role(diagnose(), role)}
+    assert required <= {name for name, needed in found.items() if needed}
+    assert not absent & set(found)
+
+
+class _Refusing(BaseHTTPRequestHandler):
+    status = 405
+
+    def do_GET(self) -> None:
+        self.send_response(self.status)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def answering() -> Iterator[str]:
+    """The address of a server that answers as an index does where uploads go."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Refusing) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://user:secret@127.0.0.1:{server.server_port}/legacy/"
+        server.shutdown()
+
+
+def test_an_index_that_answers(answering: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = doctor.check_address("uploads", answering, "upload")
+    assert found.ok
+    assert found.found.endswith("answers (405)")
+    assert "secret" not in found.found
+    monkeypatch.setattr(_Refusing, "status", 503)
+    assert not doctor.check_address("uploads", answering, "upload").ok
+
+
+def test_an_index_that_does_not_answer() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    found = doctor.check_address("index", f"http://127.0.0.1:{port}/simple/", "url")
+    assert (found.ok, found.required) == (False, True)
+    assert "the host refused the connection" in found.found
+    assert found.fix is not None
+    assert "`url` in section [index] of modelwheel.toml" in found.fix
+
+
+def test_no_index_is_no_mistake() -> None:
+    found = doctor.check_address("index", None, "url")
+    assert (found.ok, found.found) == (True, "`url` is not set")

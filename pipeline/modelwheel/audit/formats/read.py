@@ -93,4 +93,4 @@ def _guarded(member: str, make: Callable[[], _T]) -> _T:
 
 
 def _refusal(member: str) -> WheelError:
-    return WheelError(f"{one_line(member)} cannot be parsed; build the wheel again")
+    return WheelError(f"{one_line(member)} cannot be parsed; build the wheel again", code="MW602")

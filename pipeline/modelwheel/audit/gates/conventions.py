@@ -58,7 +58,8 @@ def _check_contents(wheel: OpenedWheel) -> Iterator[GateFinding]:
         from check_wheel_contents.errors import WheelValidationError
     except ImportError:
         raise EnvironmentProblemError(
-            'auditing wheels requires check-wheel-contents: pip install "modelwheel[release]"'
+            'auditing wheels requires check-wheel-contents: pip install "modelwheel[release]"',
+            code="MW721",
         ) from None
     try:
         failed = WheelChecker().check_contents(WheelContents.from_wheel(wheel.path))

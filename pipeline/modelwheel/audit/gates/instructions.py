@@ -70,7 +70,8 @@ def _decoder(machine: str) -> ModuleType | None:
     except ImportError as error:
         raise EnvironmentProblemError(
             f"auditing machine code for {machine} requires {error.name}: "
-            'pip install "modelwheel[release]" on an x86-64 machine'
+            'pip install "modelwheel[release]" on an x86-64 machine',
+            code="MW721",
         ) from None
     return None
 

@@ -162,7 +162,8 @@ def _policy(tag: PlatformTag) -> dict[str, frozenset[str]] | None:
         from auditwheel.policy import WheelPolicies
     except ImportError:
         raise EnvironmentProblemError(
-            'auditing manylinux wheels requires auditwheel: pip install "modelwheel[release]"'
+            'auditing manylinux wheels requires auditwheel: pip install "modelwheel[release]"',
+            code="MW721",
         ) from None
     policies = WheelPolicies(libc=Libc.GLIBC, arch=Architecture(tag.architecture))
     try:

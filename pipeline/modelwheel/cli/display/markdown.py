@@ -80,7 +80,7 @@ def measured_cells(measurement: Measurement) -> list[str]:
     if released is not None:
         name += f"\nreleased: {released.version}"
     if measurement.error is not None:
-        message = str(measurement.error).replace("\n", " ")
+        message = f"{measurement.error} [{measurement.error.code}]".replace("\n", " ")
         return [name, _size(measurement), f"{_error(measurement)}\n{message}".strip(), ""]
     return [name, _size(measurement), _error(measurement), _times(measurement)]
 

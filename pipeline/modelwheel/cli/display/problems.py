@@ -1,10 +1,10 @@
-"""Mistakes in specs as JSON, for editors and the annotations of a pull request."""
+"""Errors as JSON, for editors and the annotations of a pull request."""
 
 from __future__ import annotations
 
 from typing import TypedDict
 
-from ...errors import SpecError
+from ...errors import ModelwheelError, SpecError
 from ...spec.reading.problems import InvalidSpecsError, Problem, format_field
 from ...util.words import shorten
 
@@ -21,15 +21,18 @@ class Row(TypedDict):
     field: str | None
     message: str
     hint: str | None
+    code: str
 
 
-def problem_rows(error: SpecError) -> list[Row]:
+def problem_rows(error: ModelwheelError) -> list[Row]:
     """The mistakes that an error reports, in its order."""
     if isinstance(error, InvalidSpecsError):
         return [_row(problem) for problem in error.problems]
+    # Errors about specs have a line for each mistake; others may quote the output of a program.
+    lines = str(error).splitlines() if isinstance(error, SpecError) else [str(error)]
     return [
-        Row(file=None, line=None, column=None, field=None, message=line, hint=None)
-        for line in str(error).splitlines()
+        Row(file=None, line=None, column=None, field=None, message=line, hint=None, code=error.code)
+        for line in lines
     ]
 
 
@@ -41,4 +44,5 @@ def _row(problem: Problem) -> Row:
         field=format_field(problem.field) or None,
         message=shorten(problem.wrong, _LONGEST),
         hint=shorten(problem.hint, _LONGEST) or None,
+        code=problem.code,
     )

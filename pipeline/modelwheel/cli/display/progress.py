@@ -146,7 +146,7 @@ class BuildDisplay:
         with self._guard:
             self._done(name)
             if self._results:
-                self._console.print(f"[red]failed[/]  {plain(name)}: {plain_lines(error)}")
+                self._console.print(f"[red]failed[/]  {plain(name)}: {plain_lines(error.shown())}")
 
     def findings(self, name: str, findings: Sequence[Finding]) -> None:
         warnings = [finding for finding in findings if finding.severity == "warning"]

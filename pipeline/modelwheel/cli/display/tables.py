@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # types alone: `doctor` should not wait for what `build` need
     from ...engine.build import BuildResult
     from ...engine.check_models import CheckedModel
     from ...engine.doctor import Finding as Diagnosis
+    from ...engine.doctor import Role
     from ...index.plan import Plan
     from ...release.measure import Measurement
     from ...release.parts import Parts
@@ -49,6 +50,23 @@ def print_results(results: Sequence[BuildResult], *, table: bool = False) -> Non
                 print_comparisons(result.report, table=table)
     if any(result.wheel is not None for result in results):
         tell("For this machine; `modelwheel wheel` makes wheels to share.")
+
+
+def print_totals(
+    noun: str, found: Mapping[str, bool], words: tuple[str, str] = ("ok", "refused")
+) -> None:
+    """The last line of a command that takes several files; nothing if there was one.
+
+    Args:
+        noun: What they are.
+        found: Whether each is in order, by name.
+        words: What those are that are in order, and what the others.
+    """
+    if len(found) > 1:
+        bad = [name for name, ok in found.items() if not ok]
+        named = f" ({plain(', '.join(bad))})" if bad else ""
+        total, good = count(len(found), noun), len(found) - len(bad)
+        OUT.print(f"{total}: {good} {words[0]}, {len(bad)} {words[1]}{named}")
 
 
 def print_failures(results: Sequence[BuildResult]) -> None:
@@ -110,7 +128,7 @@ def print_audited(results: Sequence[Audited]) -> None:
             colour = "red" if finding.severity == "violation" else "cyan"
             OUT.print(f"  [{colour}]{finding.severity}[/] {finding.gate}: {plain(finding)}")
         if result.error is not None:
-            OUT.print(f"  [red]error[/] {plain_lines(result.error)}")
+            OUT.print(f"  [red]error[/] {plain_lines(result.error.shown())}")
 
 
 def print_measurements(measurements: Sequence[Measurement]) -> None:
@@ -142,16 +160,11 @@ def print_checked(models: Sequence[CheckedModel], *, ops: bool = False) -> None:
             _print_signatures(model.inspection, model.signature)
             _print_ops(model.inspection, model.signature)
         _print_verdict(model)
-    if len(models) > 1:
-        refused = [model.name for model in models if model.exit_code]
-        named = f" ({', '.join(map(plain, refused))})" if refused else ""
-        OUT.print(
-            f"{count(len(models), 'model')}: {len(models) - len(refused)} ok, {len(refused)} refused{named}"
-        )
+    print_totals("model", {model.name: not model.exit_code for model in models})
 
 
 def _print_verdict(model: CheckedModel) -> None:
-    errors = [*([] if model.error is None else str(model.error).splitlines())]
+    errors = [] if model.error is None else model.error.shown().splitlines()
     number = len(errors) + sum(finding.severity == "error" for finding in model.findings)
     if model.exit_code:
         OUT.print(f"[red]refused[/] {plain(model.name)}: {count(number, 'error')}")
@@ -162,7 +175,7 @@ def _print_verdict(model: CheckedModel) -> None:
         print_below(OUT, f"[red]error[/] {plain(model.name)}:", line)
     for finding in model.findings:
         colour = _COLOURS[finding.severity]
-        print_below(OUT, f"[{colour}]{finding.severity}[/] {plain(model.name)}:", str(finding))
+        print_below(OUT, f"[{colour}]{finding.severity}[/] {plain(model.name)}:", finding.shown())
 
 
 def print_supported(supported: Supported) -> None:
@@ -236,7 +249,10 @@ def _support(use: OpUse) -> str:
             return "[red]unknown to TensorFlow[/]"
 
 
-def print_diagnosis(findings: Sequence[Diagnosis]) -> None:
+_READY = {None: "build wheels", "author": "compile models", "release": "release wheels"}
+
+
+def print_diagnosis(findings: Sequence[Diagnosis], role: Role | None = None) -> None:
     """One line for each check, with a fix below it where one is needed."""
     width = max(len(finding.name) for finding in findings)
     for finding in findings:
@@ -249,7 +265,9 @@ def print_diagnosis(findings: Sequence[Diagnosis]) -> None:
     required = [finding.name for finding in findings if finding.required and not finding.ok]
     optional = [finding.name for finding in findings if not finding.required and not finding.ok]
     OUT.print(
-        f"Not ready to build wheels: {', '.join(required)}" if required else "Ready to build wheels"
+        f"Not ready to {_READY[role]}: {', '.join(required)}"
+        if required
+        else f"Ready to {_READY[role]}"
     )
     if optional:
         OUT.print(f"Missing, but only some commands need it: {', '.join(optional)}")

@@ -46,7 +46,7 @@ def answer_message(work: Work, problem: Exception | None, message: Message) -> A
             follow()
         work.run(job)
     except ModelwheelError as error:
-        return _failure(type(error).__name__, str(error))
+        return _failure(type(error).__name__, str(error), code=error.code)
     except MemoryError:
         return _failure(MemoryError.__name__, "memory ran out", traceback.format_exc())
     except ValidationError as error:
@@ -63,10 +63,10 @@ def answer_message(work: Work, problem: Exception | None, message: Message) -> A
     return Answer(seconds=time.monotonic() - start)
 
 
-def _failure(error: str, said: str, detail: str = "") -> Answer:
+def _failure(error: str, said: str, detail: str = "", *, code: str = "") -> Answer:
     # Texts of a model need not be valid Unicode; JSON must be.
     said, detail = (
         text.encode("utf-8", "backslashreplace").decode()
         for text in (without_node_markup(said), detail)
     )
-    return Answer.failure(error, said, detail)
+    return Answer.failure(error, said, detail, code=code)

@@ -338,4 +338,6 @@ def _read_gradients(library: Any) -> dict[str, list[str]]:
 
 
 def _damage(what: str) -> UnsupportedModelError:
-    return UnsupportedModelError(f"the model is damaged: {what}; export or fetch it again")
+    return UnsupportedModelError(
+        f"the model is damaged: {what}; export or fetch it again", code="MW416"
+    )

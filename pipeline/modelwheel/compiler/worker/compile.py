@@ -97,7 +97,8 @@ def _refuse_dynamic_results(program: Program, config: Any) -> None:
     for result, fetch in zip(program.outputs, config.fetch, strict=True):
         if result.slice.size != result.elements * result.element_type.item_bytes:
             raise UnsupportedModelError(
-                f"the shape of output {fetch.name!r} depends on the values of inputs; {_PAD}"
+                f"the shape of output {fetch.name!r} depends on the values of inputs; {_PAD}",
+                code="MW409",
             )
 
 
@@ -124,13 +125,17 @@ def _explained(error: Exception) -> Exception:
         types = re.search(r"Requested Attributes: ([^)]*)\)", text)
         detail = f" with {types[1]}" if types else ""
         return UnsupportedModelError(
-            f"XLA has no {op}{detail} (node {node!r} in layer {layer_name(node)!r}); {fix_for(op)}"
+            f"XLA has no {op}{detail} (node {node!r} in layer {layer_name(node)!r}); {fix_for(op)}",
+            code="MW401",
         )
     dynamic = re.search(rf"to node `({_NODE})` with op (\w+) must be a compile-time constant", text)
     if dynamic:
         node, op = dynamic.groups()
         return UnsupportedModelError(
             f"the result of {op} (node {node!r} in layer {layer_name(node)!r}) has a shape that "
-            f"depends on the values of inputs; {_PAD}"
+            f"depends on the values of inputs; {_PAD}",
+            code="MW409",
         )
-    return CompileError(f"XLA refused the graph: {text.splitlines()[0] if text else type(error)}")
+    return CompileError(
+        f"XLA refused the graph: {text.splitlines()[0] if text else type(error)}", code="MW504"
+    )

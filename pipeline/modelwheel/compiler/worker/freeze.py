@@ -34,7 +34,8 @@ def run(job: FreezeJob) -> None:
         raise UnsupportedModelError(
             f"no output depends on the input {' or '.join(map(repr, frozen.pruned))}; set "
             "allow_pruned_inputs: true to leave out of the compiled model what it does not use, or "
-            "allow_pruned_inputs: keep to keep it in the interface and ignore its values"
+            "allow_pruned_inputs: keep to keep it in the interface and ignore its values",
+            code="MW413",
         )
     batched = batched_inputs(loaded.info, request.shapes)
     specs = {t.name: tf.TensorSpec(shapes[t.name], t.dtype) for t in loaded.info.inputs}

@@ -122,7 +122,9 @@ def _refuse_state(graph_def: Any, fetches: Mapping[str, str], keep_state: bool) 
             effect = effect_of(graph.nodes[function][name].op)
             if effect == "state" or (effect == "variable" and not keep_state):
                 verb, fix = VERBS[effect]
-                raise UnsupportedModelError(f"the signature {verb} in {layer_name(name)!r}; {fix}")
+                raise UnsupportedModelError(
+                    f"the signature {verb} in {layer_name(name)!r}; {fix}", code="MW407"
+                )
 
 
 def _refuse_resources(graph_def: Any, feeds: Mapping[str, str]) -> None:

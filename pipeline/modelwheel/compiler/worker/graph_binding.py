@@ -64,7 +64,7 @@ def bind(graph_def: Any, interface: Interface) -> BoundGraph:
         drop_dead_branches(graph_def)
     except (ValueError, TypeError) as error:
         raise UnsupportedModelError(
-            f"the graph is damaged ({one_line(error)}); export it again"
+            f"the graph is damaged ({one_line(error)}); export it again", code="MW416"
         ) from error
     fetches = {
         port.name: f"{instead[port.tensor]}:0" if port.tensor in instead else str(port.tensor)

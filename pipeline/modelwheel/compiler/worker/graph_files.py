@@ -89,7 +89,7 @@ def _read(path: Path, message: Any, kind: str) -> Any:
         raise UnsupportedModelError(_text_problem(path, kind, error)) from None
     except DecodeError:
         raise UnsupportedModelError(
-            f"{_name(path)} is damaged or not {kind}; text files end with .pbtxt"
+            f"{_name(path)} is damaged or not {kind}; text files end with .pbtxt", code="MW416"
         ) from None
     return message
 

@@ -85,7 +85,8 @@ class Values:
                 return np.asarray(tf.make_ndarray(tensor))
             except (TypeError, ValueError) as error:
                 raise UnsupportedModelError(
-                    f"the initial value of the variable {node.name!r} is damaged ({one_line(error)})"
+                    f"the initial value of the variable {node.name!r} is damaged ({one_line(error)})",
+                    code="MW416",
                 ) from error
         declared = self.declared.get(node.name)
         shape = None if declared is None else declared.shape

@@ -187,7 +187,8 @@ def _damage(path: Path) -> Iterator[None]:
     except (OSError, LookupError, ValueError, TypeError, RuntimeError, zipfile.BadZipFile) as error:
         reason = str(error).partition("\n")[0]
         raise UnsupportedModelError(
-            f"{path.name} is damaged or not a model of Keras ({reason}); save or fetch it again"
+            f"{path.name} is damaged or not a model of Keras ({reason}); save or fetch it again",
+            code="MW416",
         ) from None
 
 

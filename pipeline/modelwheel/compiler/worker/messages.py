@@ -128,5 +128,5 @@ def weights_within_limit() -> Iterator[None]:
         if "2GB" not in str(error):
             raise
         raise UnsupportedModelError(
-            "the weights exceed 2 GB, more than a TensorFlow graph holds as constants"
+            "the weights exceed 2 GB, more than a TensorFlow graph holds as constants", code="MW415"
         ) from error

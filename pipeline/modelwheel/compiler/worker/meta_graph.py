@@ -50,7 +50,8 @@ def parse_saved_model(directory: Path) -> Any:
         return saved_model_pb2.SavedModel.FromString(path.read_bytes())
     except DecodeError:
         raise UnsupportedModelError(
-            "saved_model.pb is damaged or not a SavedModel; export or fetch the model again"
+            "saved_model.pb is damaged or not a SavedModel; export or fetch the model again",
+            code="MW416",
         ) from None
 
 

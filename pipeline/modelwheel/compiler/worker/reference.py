@@ -309,7 +309,8 @@ def _require_repeatable(evaluate: Evaluate, given: Arrays, before: Arrays) -> No
         if difference:
             raise UnsupportedModelError(
                 f"output {name!r} differs between two evaluations of the same inputs ({difference}): "
-                f"the model draws random numbers or keeps state, and cannot be verified; {RANDOM_FIX}"
+                f"the model draws random numbers or keeps state, and cannot be verified; {RANDOM_FIX}",
+                code="MW411",
             )
 
 

@@ -99,22 +99,26 @@ def load_fusion(provider: Provider) -> Fusion:
     except Exception as error:
         raise EnvironmentProblemError(
             f"the fusion {provider.name!r} of {provider} cannot be imported "
-            f"({type(error).__name__}: {error}); correct or uninstall that package"
+            f"({type(error).__name__}: {error}); correct or uninstall that package",
+            code="MW727",
         ) from error
     if not isinstance(found, Fusion) or found.name != provider.name:
         raise EnvironmentProblemError(
             f"{provider.target} of {provider} is not a Fusion with the name {provider.name!r}; "
-            "correct or uninstall that package"
+            "correct or uninstall that package",
+            code="MW727",
         )
     names = {argument.name for argument in found.arguments}
     if is_pattern(found.name) != (found.pattern is not None):
         raise EnvironmentProblemError(
             f"{provider.target} of {provider} has {'no pattern' if found.pattern is None else 'a pattern'}: the names "
-            "of fusions with one, and no others, begin with 'pattern.'; correct that package"
+            "of fusions with one, and no others, begin with 'pattern.'; correct that package",
+            code="MW727",
         )
     if found.pattern is not None and not captures(found.pattern) <= names:
         raise EnvironmentProblemError(
-            f"the pattern of {provider.target} of {provider} captures what is no argument of it; correct that package"
+            f"the pattern of {provider.target} of {provider} captures what is no argument of it; correct that package",
+            code="MW727",
         )
     return found
 
@@ -276,11 +280,13 @@ def _trace(
     except Exception as error:
         raise EnvironmentProblemError(
             f"the fusion {fusion.name!r} failed for {', '.join(map(str, arguments))} "
-            f"({type(error).__name__}: {error}); correct or uninstall its package"
+            f"({type(error).__name__}: {error}); correct or uninstall its package",
+            code="MW727",
         ) from error
     if made.captured_inputs:
         raise EnvironmentProblemError(
-            f"the fusion {fusion.name!r} uses tensors that were made outside of it; make them in `build`"
+            f"the fusion {fusion.name!r} uses tensors that were made outside of it; make them in `build`",
+            code="MW727",
         )
     return made
 

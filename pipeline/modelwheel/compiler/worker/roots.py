@@ -44,7 +44,8 @@ def signature_roots(meta_graph: Any, key: str, *, objects: bool) -> Roots:
     ]
     if not functions:
         raise UnsupportedModelError(
-            f"the model is damaged: its objects have no signature {key!r}; export it again"
+            f"the model is damaged: its objects have no signature {key!r}; export it again",
+            code="MW416",
         )
     return Roots(tensors, tuple(functions))
 

@@ -200,5 +200,6 @@ def fill_up(array: Array, shape: Sequence[int], padding: Padding) -> Array:
 def _refuse(path: Path, why: str) -> UnsupportedModelError:
     return UnsupportedModelError(
         f"verify.samples: {one_line(path.name)!r} cannot be used: {one_line(why)}; write it with "
-        "numpy.savez(FILE, **inputs)"
+        "numpy.savez(FILE, **inputs)",
+        code="MW413",
     )

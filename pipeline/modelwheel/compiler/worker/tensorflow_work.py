@@ -42,12 +42,13 @@ class TensorFlowWork:
             tf = _import_tensorflow()
         except ImportError as error:
             raise EnvironmentProblemError(
-                f"TensorFlow cannot be imported ({error}); {fix}"
+                f"TensorFlow cannot be imported ({error}); {fix}", code="MW725"
             ) from None
         # The version is part of every key, so code of another one would be taken for this one's.
         if tf.__version__ != TENSORFLOW_VERSION:
             raise EnvironmentProblemError(
-                f"TensorFlow {tf.__version__} is installed, whose compiler emits other code; {fix}"
+                f"TensorFlow {tf.__version__} is installed, whose compiler emits other code; {fix}",
+                code="MW725",
             )
         for name in _MODULES:
             importlib.import_module(f".{name}", __package__)

@@ -98,20 +98,24 @@ def _require_here(indexed: Iterable[IndexedFile]) -> None:
     if absent is not None:
         raise UsageError(
             f"{absent.name} is not here, only the entry of its release; say where the files are with "
-            "--file-url-template, such as https://github.com/ORG/REPO/releases/download/{tag}/{file}"
+            "--file-url-template, such as https://github.com/ORG/REPO/releases/download/{tag}/{file}",
+            code="MW203",
         )
 
 
 def _require_replaceable(out: Path, wheels: Iterable[Path]) -> None:
     for wheel in wheels:
         if wheel.resolve().is_relative_to(out.resolve()):
-            raise UsageError(f"{out} would replace {wheel}; choose another directory with --out")
+            raise UsageError(
+                f"{out} would replace {wheel}; choose another directory with --out", code="MW203"
+            )
     if out.is_dir() and not any(out.iterdir()):
         return
     # Renaming would replace the link, not the directory that it points to.
     if out.is_symlink() or (out.exists() and not _is_site(out)):
         raise UsageError(
-            f"{out} exists and is not an index; choose another directory with --out, or remove it"
+            f"{out} exists and is not an index; choose another directory with --out, or remove it",
+            code="MW203",
         )
 
 

@@ -117,14 +117,16 @@ def _has_extension(project: Path, target: WheelPlatform, sdist: Path) -> bool:
     if manifests and target.platform not in manifests:
         raise WheelError(
             f"{sdist.name} has no machine code for {target.platform}; it was compiled for "
-            f"{', '.join(manifests)}. Compile it again with `modelwheel compile --platform {target.platform}`"
+            f"{', '.join(manifests)}. Compile it again with `modelwheel compile --platform {target.platform}`",
+            code="MW603",
         )
     if manifests and manifests[target.platform].model.bindings == "shared":
         return False
     if not can_build_extensions(target):
         raise WheelError(
             f"{sdist.name} makes wheels with a Python extension, and this machine has no headers of Python for "
-            f"{target.platform}. Build them there, or set `package.bindings: shared` in the spec"
+            f"{target.platform}. Build them there, or set `package.bindings: shared` in the spec",
+            code="MW603",
         )
     return True
 
@@ -236,7 +238,7 @@ def _repair(wheel: Path, target: WheelPlatform, work: Path) -> Path:
     try:
         run([*module_command("auditwheel"), "repair", *options, wheel], env=environment)
     except ProcessError as error:
-        raise WheelError(f"auditwheel rejects {wheel.name}: {error}") from error
+        raise WheelError(f"auditwheel rejects {wheel.name}: {error}", code="MW604") from error
     return next(out.glob("*.whl"))
 
 
@@ -267,7 +269,8 @@ def require_name(wheel: Path, target: WheelPlatform, interpreter: Interpreter | 
     }:
         raise WheelError(
             f"{wheel.name} should be a wheel for {'-'.join(expected)}-{target.cross_tag}; "
-            "it may call functions that this platform tag does not guarantee"
+            "it may call functions that this platform tag does not guarantee",
+            code="MW604",
         )
     if interpreter is not None:
         _require_module(wheel, module_suffix(target, interpreter))
@@ -279,7 +282,8 @@ def _require_module(wheel: Path, suffix: str) -> None:
     if len(modules) != 1 or not modules[0].endswith(f"/_core{suffix}"):
         raise WheelError(
             f"{wheel.name} must contain the extension _core{suffix}, but contains "
-            f"{', '.join(modules) or 'none'}; Python would not find it"
+            f"{', '.join(modules) or 'none'}; Python would not find it",
+            code="MW604",
         )
 
 

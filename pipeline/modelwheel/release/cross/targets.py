@@ -30,7 +30,7 @@ def find_target(tag: str) -> WheelPlatform:
                 continue
             if int(ours["minor"]) <= int(asked["minor"] or 17):
                 return target
-    raise UsageError(f"cannot cross-build for {tag!r}; {suggest(tag, CROSS_TARGETS)}")
+    raise UsageError(f"cannot cross-build for {tag!r}; {suggest(tag, CROSS_TARGETS)}", code="MW204")
 
 
 def can_build_extensions(target: WheelPlatform) -> bool:

@@ -12,13 +12,19 @@ from .problems import KeyPath, Position, Problem
 # Both readers are recursive: a hostile file must not exhaust the stack.
 MAX_DEPTH = 32
 
+SYNTAX, NOT_PLAIN, UNREADABLE = "MW106", "MW107", "MW108"
+"""Codes of mistakes: not valid YAML or JSON, more than plain values, not readable at all."""
+
 
 class UnreadableError(Exception):
     """A mistake after which the rest of the file cannot be understood."""
 
-    def __init__(self, position: Position, at: KeyPath, wrong: str, hint: str = "") -> None:
+    def __init__(
+        self, position: Position, at: KeyPath, wrong: str, hint: str = "", *, code: str = SYNTAX
+    ) -> None:
         super().__init__(wrong)
         self.position, self.at, self.wrong, self.hint = position, at, wrong, hint
+        self.code = code
 
 
 @dataclass
@@ -49,14 +55,18 @@ class Document:
         """Whether the value or one that contains it has been reported as unreadable."""
         return any(at[:length] in self.unreadable for length in range(len(at) + 1))
 
-    def note(self, position: Position, at: KeyPath, wrong: str, hint: str = "") -> None:
+    def note(
+        self, position: Position, at: KeyPath, wrong: str, hint: str = "", *, code: str = NOT_PLAIN
+    ) -> None:
         """Notes a mistake of the document; the value is still validated."""
-        self.problems.append(Problem(self.path, position, at, wrong, hint))
+        self.problems.append(Problem(self.path, position, at, wrong, hint, code))
 
-    def report(self, position: Position, at: KeyPath, wrong: str, hint: str = "") -> None:
+    def report(
+        self, position: Position, at: KeyPath, wrong: str, hint: str = "", *, code: str = NOT_PLAIN
+    ) -> None:
         """Notes a mistake that leaves no value to check; only the first for each value is kept."""
         if not self.is_unreadable(at):
-            self.note(position, at, wrong, hint)
+            self.note(position, at, wrong, hint, code=code)
             self.unreadable.add(at)
 
     def check_depth(self, position: Position, at: KeyPath) -> None:
@@ -87,4 +97,4 @@ class Document:
             mapping[key] = value
             return
         wrong = f"the key is given twice (first in line {self.keys[at].line})"
-        self.note(position, at, wrong, "Remove one of them")
+        self.note(position, at, wrong, "Remove one of them", code="MW105")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
@@ -14,6 +14,9 @@ from ...util.words import count, shorten
 
 KeyPath: TypeAlias = tuple[str | int, ...]
 """The path from the top of a document to a value: keys of mappings and indices of lists."""
+
+GENERAL = SpecError.code
+"""The code of mistakes that have none of their own."""
 
 _SENTENCE = 300
 _MAX_LINES = 100
@@ -37,6 +40,8 @@ class Problem:
     wrong: str
     hint: str = ""
     """How to fix it, as a sentence of its own."""
+    code: str = GENERAL
+    """The kind of mistake: see `ModelwheelError.code`."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "hint", f"{self.hint[:1].upper()}{self.hint[1:]}")
@@ -55,19 +60,24 @@ class Problem:
 class InvalidSpecsError(SpecError):
     """Spec files have mistakes; `problems` has each of them."""
 
-    def __init__(self, message: str, problems: Iterable[Problem]) -> None:
-        super().__init__(message)
+    def __init__(
+        self, message: str, problems: Iterable[Problem], *, line_codes: Sequence[str] = ()
+    ) -> None:
+        super().__init__(message, line_codes=line_codes)
         self.problems = tuple(problems)
 
 
 def spec_error(problems: Iterable[Problem], spec_count: int) -> InvalidSpecsError:
     """All mistakes of `spec_count` files as one error, a line each and a count at the end."""
     problems = list(problems)
-    lines = [str(problem) for problem in problems[:_MAX_LINES]]
+    shown = problems[:_MAX_LINES]
+    lines = [str(problem) for problem in shown]
     if len(problems) > _MAX_LINES:
         lines.append(f"... and {len(problems) - _MAX_LINES} more.")
     lines.append(f"{count(len(problems), 'problem')} in {count(spec_count, 'spec')}.")
-    return InvalidSpecsError("\n".join(lines), problems)
+    codes = [problem.code for problem in shown]
+    codes += [""] * (len(lines) - len(shown))
+    return InvalidSpecsError("\n".join(lines), problems, line_codes=codes)
 
 
 def format_field(path: KeyPath) -> str:

@@ -10,7 +10,7 @@ from ...util.text import find_unsafe
 from ...util.trees import open_plain
 from ...util.words import nearest_word, size_text
 from . import json_reader, yaml_reader
-from .document import Document, UnreadableError
+from .document import UNREADABLE, Document, UnreadableError
 from .problems import Position
 
 MAX_BYTES = 256 * 1024
@@ -32,7 +32,7 @@ def read_document(path: Path) -> Document:
         else:
             yaml_reader.read_into(document, text)
     except UnreadableError as error:
-        document.report(error.position, error.at, error.wrong, error.hint)
+        document.report(error.position, error.at, error.wrong, error.hint, code=error.code)
         document.unreadable.add(())
     return document
 
@@ -43,16 +43,22 @@ def _read_bytes(path: Path) -> bytes:
             # Bounded here, not by the size before: the file may grow.
             content = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
-        raise UnreadableError(_START, (), "there is no such file", _similar_file(path)) from None
+        raise UnreadableError(
+            _START, (), "there is no such file", _similar_file(path), code=UNREADABLE
+        ) from None
     except UnsafePathError:
         wrong = "is not a file"
-        raise UnreadableError(_START, (), wrong, "Give the path of a spec file") from None
+        raise UnreadableError(
+            _START, (), wrong, "Give the path of a spec file", code=UNREADABLE
+        ) from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise UnreadableError(_START, (), f"cannot be read: {reason}") from None
+        raise UnreadableError(_START, (), f"cannot be read: {reason}", code=UNREADABLE) from None
     if len(content) > MAX_BYTES:
         wrong = f"the file is larger than {size_text(MAX_BYTES)}"
-        raise UnreadableError(_START, (), wrong, "A spec has a few lines; is this another file?")
+        raise UnreadableError(
+            _START, (), wrong, "A spec has a few lines; is this another file?", code=UNREADABLE
+        )
     return content
 
 
@@ -73,13 +79,13 @@ def _decode(content: bytes) -> str:
         before = error.object[: error.start].decode()
         wrong = f"the byte 0x{error.object[error.start]:02x} is not valid UTF-8"
         hint = "Save the file as UTF-8"
-        raise UnreadableError(_place(before, len(before)), (), wrong, hint) from None
+        raise UnreadableError(_place(before, len(before)), (), wrong, hint, code="MW108") from None
     # Both readers and editors must count the same lines.
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     unsafe = find_unsafe(text, "\n\t")
     if unsafe is not None:
         wrong = f"the file contains the character {unsafe[1]}, which cannot be shown safely"
-        raise UnreadableError(_place(text, unsafe[0]), (), wrong, "Remove it")
+        raise UnreadableError(_place(text, unsafe[0]), (), wrong, "Remove it", code=UNREADABLE)
     return text
 
 

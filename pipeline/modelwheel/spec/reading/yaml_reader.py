@@ -166,7 +166,9 @@ class _Reader:
                 documents += 1
                 if documents > 1:
                     hint = "Keep one document to a file, without a second `---`"
-                    raise UnreadableError(_start(event), (), "a second YAML document", hint)
+                    raise UnreadableError(
+                        _start(event), (), "a second YAML document", hint, code="MW107"
+                    )
             elif isinstance(event, NodeEvent):
                 root = self._node(event, ())
         if documents == 0:

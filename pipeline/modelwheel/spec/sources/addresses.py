@@ -39,37 +39,43 @@ def check_url(url: str, schemes: tuple[str, ...]) -> str:
     """
     parts = _split(url)
     if parts.scheme == "hf":
-        raise mistake("hf:// addresses are not read", HUGGING_FACE_FIX)
+        raise mistake("hf:// addresses are not read", HUGGING_FACE_FIX, code="MW112")
     if parts.scheme not in schemes:
         allowed = " or ".join(f"{scheme}://" for scheme in schemes)
         shown = parts.scheme if len(parts.scheme) < _MAX_SCHEME_LENGTH else "..."
-        raise mistake(f"unsupported URL scheme '{shown}://'", f"Use {allowed}")
+        raise mistake(f"unsupported URL scheme '{shown}://'", f"Use {allowed}", code="MW112")
     names = [name for name, _ in parse_qsl(parts.query, keep_blank_values=True)]
     user_allowed = parts.scheme == "ssh"
     if parts.password is not None or (parts.username is not None and not user_allowed):
-        raise mistake("the URL contains credentials", _NO_CREDENTIALS)
+        raise mistake("the URL contains credentials", _NO_CREDENTIALS, code="MW112")
     if any(_SECRET.search(name) for name in names):
-        raise mistake("the URL's query contains credentials", _NO_CREDENTIALS)
+        raise mistake("the URL's query contains credentials", _NO_CREDENTIALS, code="MW112")
     if parts.fragment:
-        raise mistake("the URL has a fragment (`#...`)", "Remove it")
+        raise mistake("the URL has a fragment (`#...`)", "Remove it", code="MW112")
     if parts.scheme == "file":
         if parts.hostname not in (None, "localhost"):
-            raise mistake("a file URL must not name a host", "Write file:///absolute/path")
+            raise mistake(
+                "a file URL must not name a host", "Write file:///absolute/path", code="MW112"
+            )
     elif not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", parts.hostname or ""):
-        raise mistake("the URL names no valid host", f"Write {parts.scheme}://host/path")
+        raise mistake(
+            "the URL names no valid host", f"Write {parts.scheme}://host/path", code="MW112"
+        )
     if (parts.username or "").startswith("-"):
-        raise mistake("the user name begins with `-`", "Remove it")
+        raise mistake("the user name begins with `-`", "Remove it", code="MW112")
     return url
 
 
 def _split(url: str) -> SplitResult:
     if re.search(r"\s", url) or "\\" in url:
-        raise mistake("the URL contains a blank or a backslash", "Write them as %20 and %5C")
+        raise mistake(
+            "the URL contains a blank or a backslash", "Write them as %20 and %5C", code="MW112"
+        )
     try:
         parts = urlsplit(url)
         _ = parts.port  # parsed on demand; a bad one raises here
     except ValueError:
-        raise mistake("this is not a valid URL") from None
+        raise mistake("this is not a valid URL", code="MW112") from None
     return parts
 
 
@@ -85,7 +91,9 @@ def check_git_address(address: str) -> str:
         PydanticCustomError: It is not one.
     """
     if re.match(r"[A-Za-z0-9+.-]*::", address):
-        raise mistake("git's transport helpers (`name::`) can run programs", "Use https or ssh")
+        raise mistake(
+            "git's transport helpers (`name::`) can run programs", "Use https or ssh", code="MW112"
+        )
     if "://" in address:
         return check_url(address, ("https", "ssh", "file"))
     if not is_local(address):
@@ -93,7 +101,7 @@ def check_git_address(address: str) -> str:
     if address.startswith("-"):
         raise mistake("the address begins with `-`", "Write ./- for such a directory")
     if ":" in address:
-        raise mistake("this is neither a URL, user@host:path nor a plain path")
+        raise mistake("this is neither a URL, user@host:path nor a plain path", code="MW112")
     return check_local_path(address)
 
 
@@ -141,7 +149,7 @@ def check_file_name(name: str) -> str:
 def _check_downloaded(address: str, what: str) -> str:
     if "://" not in address:
         hint = f"Write file:///absolute/path for {what} on this machine"
-        raise mistake("this is not a URL", hint)
+        raise mistake("this is not a URL", hint, code="MW112")
     checked = check_url(address, _DOWNLOADED)
     parts = urlsplit(checked)
     if parts.scheme in OBJECT_SCHEMES and (parts.query or not parts.path.strip("/")):
@@ -157,7 +165,7 @@ def refuse_unread_archive(path: str) -> None:
     """
     if found := _UNREAD_ARCHIVE.search(path.lower()):
         hint = "Pack the model again as .tar.gz, .tar.xz or .zip"
-        raise mistake(f"'{found[0]}' is not a format of archives that is read", hint)
+        raise mistake(f"'{found[0]}' is not a format of archives that is read", hint, code="MW112")
 
 
 _UNREAD_ARCHIVE = re.compile(
@@ -177,11 +185,15 @@ def _check_commit(commit: str) -> str:
     hint = "Pin the full 40-digit commit: git rev-parse HEAD"
     if re.fullmatch(COMMIT_PATTERN, commit):
         if not commit.strip("0"):  # git's own name for "no commit"
-            raise mistake("the commit is a placeholder of zeros, which no repository has", hint)
+            raise mistake(
+                "the commit is a placeholder of zeros, which no repository has", hint, code="MW110"
+            )
         return commit.lower()
     if re.fullmatch(r"[0-9a-fA-F]{4,63}", commit):
-        raise mistake(f"'{commit}' is a shortened commit, which may become ambiguous", hint)
-    raise mistake(f"'{commit}' is a branch or a tag, which may move", hint)
+        raise mistake(
+            f"'{commit}' is a shortened commit, which may become ambiguous", hint, code="MW110"
+        )
+    raise mistake(f"'{commit}' is a branch or a tag, which may move", hint, code="MW110")
 
 
 Commit = Annotated[

@@ -199,6 +199,7 @@ def load(model: Path, reading: GraphDefReading, key: str) -> LoadedGraph:
     if key != DEFAULT_SIGNATURE:
         raise UnsupportedModelError(
             f"the model has no signature {key!r}; a GraphDef has the one that source.feeds and "
-            "source.fetches describe: leave model.serving_key out"
+            "source.fetches describe: leave model.serving_key out",
+            code="MW412",
         )
     return LoadedGraph(_read(model, reading))

@@ -99,7 +99,8 @@ def read_exported(content: bytes, name: str) -> Exported:
     except (struct.error, IndexError, ValueError, TypeError, OverflowError):
         raise UnsupportedModelError(
             f"{name} is damaged or was not written by jax.export; write it again with "
-            "`jax.export.export(jax.jit(f), platforms=['cpu'])(...).serialize()`"
+            "`jax.export.export(jax.jit(f), platforms=['cpu'])(...).serialize()`",
+            code="MW416",
         ) from None
 
 
@@ -108,7 +109,8 @@ def _refuse(exported: _Record, name: str) -> None:
     if version > MAX_CALLING_CONVENTION:
         raise UnsupportedModelError(
             f"{name} has JAX's calling convention {version}, and TensorFlow reads up to "
-            f"{MAX_CALLING_CONVENTION}; export it with an earlier JAX"
+            f"{MAX_CALLING_CONVENTION}; export it with an earlier JAX",
+            code="MW417",
         )
     devices = exported.number(18, number_types.Uint32Flags) or exported.number(
         6, number_types.Uint16Flags
@@ -126,7 +128,8 @@ def _refuse(exported: _Record, name: str) -> None:
     if effects:
         raise UnsupportedModelError(
             f"the function in {name} has effects ({', '.join(effects)}), which cannot be compiled; "
-            "remove callbacks and printing from it"
+            "remove callbacks and printing from it",
+            code="MW407",
         )
 
 

@@ -90,7 +90,8 @@ def load(model: Path, reading: KerasReading, key: str) -> LoadedSignature:
     """See `Format.load`."""
     if key != DEFAULT_SIGNATURE:
         raise UnsupportedModelError(
-            f"a file of Keras has no signature {key!r}; remove model.serving_key from the spec"
+            f"a file of Keras has no signature {key!r}; remove model.serving_key from the spec",
+            code="MW412",
         )
     return _load(model / reading.file)[1]
 
@@ -175,7 +176,7 @@ def _read_with(keras: Any, judged: Path, name: str, file: KerasFile) -> Any:
         if file.is_keras_2 and keras.__name__ == "keras":
             return None
         raise UnsupportedModelError(
-            f"Keras cannot load {name}: {first_line(error)}; {EXPORT_FIX}"
+            f"Keras cannot load {name}: {first_line(error)}; {EXPORT_FIX}", code="MW417"
         ) from error
     if file.is_keras_2 and not _agrees(model, file):
         return None

@@ -49,7 +49,7 @@ def load(model: Path, reading: OnnxReading, key: str) -> OnnxModel:
     info = onnx_file.read_signature(parsed, reading.constants)
     if info.key != key:
         raise UnsupportedModelError(
-            f"the model has no signature {key!r}; an ONNX file has one, {info.key!r}"
+            f"the model has no signature {key!r}; an ONNX file has one, {info.key!r}", code="MW412"
         )
     constants = _constants(parsed, reading)
     onnx_file.load_external(parsed, model)

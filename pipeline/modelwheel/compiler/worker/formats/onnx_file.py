@@ -52,7 +52,7 @@ def read_model(model: Path, reading: OnnxReading) -> onnx.ModelProto:
         parsed = onnx.ModelProto()
     if not parsed.HasField("graph"):
         raise UnsupportedModelError(
-            f"{name} is damaged or not an ONNX file; export or fetch the model again"
+            f"{name} is damaged or not an ONNX file; export or fetch the model again", code="MW416"
         )
     # ONNX Runtime gets the message: nothing must be in it that is not judged here.
     parsed.DiscardUnknownFields()
@@ -81,7 +81,8 @@ def _check_opset(model: onnx.ModelProto, name: str) -> None:
         found = f"opset {opset}" if opset else "no opset of ONNX's own operations"
         raise UnsupportedModelError(
             f"{name} has {found}; modelwheel reads {OPSETS[0]} to {OPSETS[-1]}: {_EXPORT}, or convert it "
-            "with onnx.version_converter.convert_version"
+            "with onnx.version_converter.convert_version",
+            code="MW417",
         )
 
 
@@ -141,7 +142,8 @@ def _check_graphs(model: onnx.ModelProto) -> None:
     for role, values in (("input", model.graph.input), ("output", model.graph.output)):
         if not all(value.name for value in values):
             raise UnsupportedModelError(
-                f"the ONNX file is damaged: one of the model's {role}s has no name; export it again"
+                f"the ONNX file is damaged: one of the model's {role}s has no name; export it again",
+                code="MW416",
             )
 
 
@@ -158,7 +160,8 @@ def _check_constants(graph: Any) -> None:
         if tensor.data_type == TensorProto.STRING:
             raise UnsupportedModelError(
                 f"{one_line(repr(name))} holds strings, which cannot be compiled; process text outside "
-                "the model and pass numbers"
+                "the model and pass numbers",
+                code="MW403",
             )
         check_tensor(name, tensor)
         if uses_external_data(tensor):

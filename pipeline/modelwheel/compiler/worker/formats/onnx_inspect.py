@@ -89,11 +89,13 @@ def _refuse_custom_of(top: Any, functions: _Functions, opsets: Mapping[str, int]
             if node.domain not in (*STANDARD, CLASSICAL):
                 raise UnsupportedModelError(
                     f"{place} is a custom operation, which is not compiled; export the model with ONNX's "
-                    "own operations (in ONNX Runtime's tools: without its graph optimisations)"
+                    "own operations (in ONNX Runtime's tools: without its graph optimisations)",
+                    code="MW402",
                 )
             raise UnsupportedModelError(
                 f"{place} is not an operation of opset {version} that modelwheel compiles; check the file "
-                "with onnx.checker.check_model, or write it with other operations"
+                "with onnx.checker.check_model, or write it with other operations",
+                code="MW401",
             )
 
 

@@ -66,7 +66,8 @@ def check_nodes(
             )
             raise UnsupportedModelError(
                 f"the ONNX file is damaged: the node {one_line(node.op_type or 'without an operation')} "
-                f"{one_line(place)} {one_line(problem)}; {_FIX}"
+                f"{one_line(place)} {one_line(problem)}; {_FIX}",
+                code="MW416",
             )
 
 
@@ -141,7 +142,8 @@ def check_tensor(name: str, tensor: TensorProto) -> None:
     problem = _tensor_problem(tensor)
     if problem:
         raise UnsupportedModelError(
-            f"the ONNX file is damaged: {one_line(repr(name))} {one_line(problem)}; export it again"
+            f"the ONNX file is damaged: {one_line(repr(name))} {one_line(problem)}; export it again",
+            code="MW416",
         )
 
 

@@ -102,7 +102,7 @@ def read_program(path: Path) -> Program:
         *(RuntimeError, ValueError, TypeError, AttributeError),
     ):
         raise UnsupportedModelError(
-            f"{path.name} is damaged, or not what torch.export.save writes; {_SAVE}"
+            f"{path.name} is damaged, or not what torch.export.save writes; {_SAVE}", code="MW416"
         ) from None
     members |= {name: json.dumps(value).encode() for name, value in judged.items()}
     return Program(members, inputs, outputs, least)
@@ -144,7 +144,9 @@ def _interface(
             inputs.append(_info(tensor, values[tensor]))
             least.append(tuple(_least(size, ranges) for size in values[tensor]["sizes"]))
         elif spec.keys() & {"token", "custom_obj"}:
-            raise UnsupportedModelError(f"the program in {name} has effects or custom classes")
+            raise UnsupportedModelError(
+                f"the program in {name} has effects or custom classes", code="MW407"
+            )
     tensors = []
     for spec in module["signature"]["output_specs"]:
         if "user_output" not in spec:

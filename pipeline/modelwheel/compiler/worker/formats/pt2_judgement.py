@@ -121,7 +121,8 @@ class _Judge:
         if not _TARGET.fullmatch(text):
             raise UnsupportedModelError(
                 f"{self._place} calls {_shown(text)}, which is not an operation of ATen; export it "
-                "without custom and higher-order operations"
+                "without custom and higher-order operations",
+                code="MW402",
             )
         return text
 

@@ -42,7 +42,7 @@ def inspect(model: Path, reading: PyTorchReading) -> Inspection:
 def load(model: Path, reading: PyTorchReading, key: str) -> PyTorchModel:
     """See `Format.load`."""
     if key != DEFAULT_SIGNATURE:
-        raise UnsupportedModelError(f"the model has no signature {key!r}")
+        raise UnsupportedModelError(f"the model has no signature {key!r}", code="MW412")
     return PyTorchModel(_read(model / reading.file), reading.file)
 
 

@@ -123,7 +123,7 @@ def load(model: Path, reading: SavedModelReading, key: str) -> LoadedSignature:
     meta_graph = select_graph(saved_model, reading.tags)
     info = {signature.key: signature for signature in read_signatures(meta_graph)}.get(key)
     if info is None:
-        raise UnsupportedModelError(f"the model has no signature {key!r}")
+        raise UnsupportedModelError(f"the model has no signature {key!r}", code="MW412")
     keep_integers_of_modules(meta_graph.graph_def)
     try:
         if has_objects(saved_model, meta_graph):

@@ -105,7 +105,7 @@ def inspect(model: Path, reading: StableHloReading) -> Inspection:
 def load(model: Path, reading: StableHloReading, key: str) -> LoadedModule:
     """See `Format.load`."""
     if key != DEFAULT_SIGNATURE:
-        raise UnsupportedModelError(f"the model has no signature {key!r}")
+        raise UnsupportedModelError(f"the model has no signature {key!r}", code="MW412")
     path = model / reading.file
     return LoadedModule(*_read(path), lambda keep: _read(path, keep)[0])
 
@@ -146,7 +146,8 @@ def _exported_interface(module: Module, exported: Exported, name: str) -> Interf
     if len(taken) != len(exported.kept) or len(main.results) != len(exported.outputs):
         raise UnsupportedModelError(
             f"{name} is damaged: its function `main` takes or returns other values than it says; "
-            "export it again"
+            "export it again",
+            code="MW416",
         )
     given = dict(zip(exported.kept, taken, strict=True))
     inputs = [

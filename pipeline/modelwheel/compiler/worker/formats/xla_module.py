@@ -350,7 +350,8 @@ def plain_module(content: bytes, name: str) -> bytes:
         raise UnsupportedModelError(
             f"{name} is written in StableHLO {written}, and TensorFlow {TENSORFLOW_VERSION} reads up to "
             f"{newest}; pip install 'modelwheel[jax]', which converts it, or export it for an earlier "
-            "version"
+            "version",
+            code="MW417",
         )
     raise UnsupportedModelError(
         f"{name} is not a StableHLO module that TensorFlow {TENSORFLOW_VERSION} reads: {_explain(said)}; "

@@ -290,7 +290,8 @@ def _values(tensor: onnx.TensorProto) -> Array:
     except Exception as error:
         raise UnsupportedModelError(
             f"the ONNX file is damaged: the weight {one_line(repr(tensor.name))} is not what its shape and "
-            f"type say ({reason_of(error)}); export the model again"
+            f"type say ({reason_of(error)}); export the model again",
+            code="MW416",
         ) from error
 
 
@@ -299,7 +300,8 @@ def _find(known: Scope, reader: Any, name: str) -> Item:
         what = describe(reader) if isinstance(reader, onnx.NodeProto) else "the graph"
         raise UnsupportedModelError(
             f"the ONNX file is damaged: {one_line(what)} reads {one_line(repr(name))}, which nothing "
-            "before it writes; check it with onnx.checker.check_model"
+            "before it writes; check it with onnx.checker.check_model",
+            code="MW416",
         )
     return known[name]
 

@@ -147,7 +147,7 @@ class Node:
 
     def refuse(self, problem: str, fix: str) -> UnsupportedModelError:
         """An error about this node."""
-        return UnsupportedModelError(f"{one_line(self.where)} {problem}; {fix}")
+        return UnsupportedModelError(f"{one_line(self.where)} {problem}; {fix}", code="MW401")
 
 
 Write: TypeAlias = Callable[[Node], Result]
