@@ -12,7 +12,7 @@ from .options import AsJson
 from .output import print_json, say, tell
 
 
-@app.command("list", rich_help_panel=MAINTENANCE)
+@app.command("list", rich_help_panel=MAINTENANCE, examples=["modelwheel list"])
 def list_(
     python: Annotated[
         Path | None,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..wheelfile.contents import Contents
 
 
-@app.command(rich_help_panel=RELEASE)
+@app.command(rich_help_panel=RELEASE, examples=["modelwheel recipe model_specs/digits.yaml"])
 def recipe(
     model: Annotated[
         str,

@@ -60,7 +60,7 @@ def test_a_schema_that_cannot_be_written(modelwheel: Modelwheel, tmp_path: Path)
         ("frobnicate", "no such command 'frobnicate'; see `modelwheel --help`"),
         ("checks", "no such command 'checks'; did you mean 'check'?"),
         ("check --opps", "no such option: --opps; did you mean --ops?"),
-        ("build", "missing argument 'SPEC'; see `modelwheel build --help`"),
+        ("build", "missing argument 'SPEC|MODEL'; see `modelwheel build --help`"),
         ("doctor --for nobody", "'nobody' is not one of 'author', 'release'; see `modelwheel "),
         ("cache --remove-unused x", "must be a valid integer; see `modelwheel cache --help`"),
         ("--verbose --quiet config", "--verbose cannot be combined with --quiet"),
