@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
-from pydantic import Field, PlainValidator, WithJsonSchema
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from ..util.names import UnsafePathError
 from ..util.text import find_unsafe
@@ -54,7 +54,7 @@ def _check(given: Any) -> tuple[str, ...] | str:
 
 _Given: TypeAlias = Annotated[
     tuple[str, ...] | str,
-    PlainValidator(_check),
+    BeforeValidator(_check),
     WithJsonSchema(
         {
             "anyOf": [

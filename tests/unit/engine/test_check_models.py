@@ -51,7 +51,7 @@ def test_findings_of_several_models(tmp_path: Path, store: Store) -> None:
     assert checked[0].inspection == inspection()
     finding, licence = checked[1].findings
     assert str(finding).startswith(f"{wrong}:")
-    assert (licence.severity, licence.code) == ("warning", "weights-licence")
+    assert (licence.severity, licence.kind) == ("warning", "weights-licence")
     assert str(checked[2].error) == "saved_model.pb is damaged"
     shown = as_json(checked)
     keys = ["model", "signature", "error", "code", "inspection", "findings", "verdict"]
