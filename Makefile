@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo demo-formats release-demo hostile-demo bench bench-fusions bare-machine test lint unit integration exhaustive tool-check zoo mutants onnx-conformance precision fuzz lock docs
+.PHONY: demo demo-formats release-demo adopt-demo hostile-demo bench bench-fusions bare-machine test lint unit integration exhaustive tool-check zoo mutants onnx-conformance precision fuzz lock docs
 
 # Trains a digit classifier, builds its wheel, installs that into an empty environment and compares with TensorFlow.
 demo: $(VENV)/complete
@@ -17,6 +17,10 @@ demo-formats: $(VENV)/complete
 # package index, a static index, pip. Needs root, podman, runc and mmdebstrap.
 release-demo: $(VENV)/complete
 	@$(BIN)/python -m tests.demo.release
+
+# A group's own repository of models, from `modelwheel init` to a prediction out of its catalogue.
+adopt-demo: $(VENV)/complete
+	@$(BIN)/python -m tests.demo.adopt
 
 # Every attack that is known: hostile models, specs, archives, wheels and callers; what stopped each, and what it left behind.
 hostile-demo: $(VENV)/complete

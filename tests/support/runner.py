@@ -16,10 +16,16 @@ from tests.support.workflows import Step
 class Runner:
     """A checkout in which jobs are run as on a machine of GitHub's."""
 
-    def __init__(self, checkout: Path, cache: Path, scratch: Path) -> None:
+    def __init__(
+        self,
+        checkout: Path,
+        cache: Path,
+        scratch: Path,
+        tools: Path = Path(sys.executable).parent,
+    ) -> None:
         self.checkout = checkout
         self.files = {name: scratch / name for name in ("GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY")}
-        self.path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        self.path = f"{tools}{os.pathsep}{os.environ['PATH']}"
         self._environment = {
             "PATH": self.path,
             "MODELWHEEL_CACHE_DIR": str(cache),
