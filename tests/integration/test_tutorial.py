@@ -36,9 +36,21 @@ class _Reader:
         venv.EnvBuilder(with_pip=True, symlinks=True).create(self.environment)
         site = next(self.environment.glob("lib/python*/site-packages"))
         (site / "around.pth").write_text(sysconfig.get_path("purelib"), encoding="utf-8")
+        for name in ("data", "models"):  # empty repositories, as a host of git makes them
+            subprocess.run(
+                ["git", "init", "--quiet", "--bare", directory / f"{name}.git"], check=True
+            )
+        who = {"NAME": "reader", "EMAIL": "reader@example.org"}
         tools = os.pathsep.join((str(self.environment / "bin"), sysconfig.get_path("scripts")))
         self.variables = {
             **os.environ,
+            **{
+                f"GIT_{role}_{what}": text
+                for role in ("AUTHOR", "COMMITTER")
+                for what, text in who.items()
+            },
+            "DATA": str(directory / "data.git"),
+            "MODELS": str(directory / "models.git"),
             "MODELWHEEL_CACHE_DIR": str(store),
             "PATH": os.pathsep.join((tools, os.environ["PATH"])),
         }
@@ -79,6 +91,20 @@ def reader(modelwheel: Modelwheel, tmp_path_factory: pytest.TempPathFactory) -> 
 def test_the_tutorial_ends_with_a_prediction(reader: _Reader) -> None:
     """Its last block compares the wheel with Keras."""
     assert list(reader.directory.glob("dist/model_spirals-1.0.0-*.whl"))
+
+
+def test_a_proposal_is_one_file_with_a_pin(reader: _Reader) -> None:
+    """What the pull request of the tutorial has."""
+    models = ("git", "-C", reader.directory / "models.git")
+    changed = subprocess.check_output(
+        [*models, "diff", "--name-only", "main", "spirals"], text=True
+    )
+    assert changed == "model_specs/spirals.yaml\n"
+    spec = subprocess.check_output([*models, "show", f"spirals:{changed.strip()}"], text=True)
+    data = ("git", "-C", reader.directory / "data.git")
+    commit = subprocess.check_output([*data, "rev-parse", "main"], text=True).strip()
+    assert commit in spec
+    assert "weights_license: CC-BY-4.0" in spec
 
 
 def test_a_web_server_serves_a_model(reader: _Reader) -> None:
