@@ -3,6 +3,7 @@
 from . import (  # noqa: F401 - they add their commands to the application
     author,
     bench,
+    building,
     configuration,
     export,
     indexes,

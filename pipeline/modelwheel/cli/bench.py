@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .. import extras
+from ..api.settings import open_store
 from ..errors import UsageError
 from . import completion
 from .app import AUTHOR, app
@@ -17,7 +18,6 @@ from .models import load_any
 from .options import AsJson, BatchSizes, Levels, make_requests
 from .output import print_json
 from .sandboxes import SandboxMode, open_sandbox
-from .stores import open_store
 
 if TYPE_CHECKING:
     from ..bench.compare import Contender, Settings

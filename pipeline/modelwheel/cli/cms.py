@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .. import extras
+from ..api.settings import open_store
 from ..errors import UnsupportedModelError, UsageError
 from .app import run_application, show_examples
 from .building import run_build
 from .options import refuse_without
 from .output import log_to_stderr, say
 from .sandboxes import open_sandbox
-from .stores import open_store
 
 if TYPE_CHECKING:
     from ..cms.tool import Tool

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
+from ..api.settings import open_store
 from .app import MAINTENANCE, app
 from .options import AsJson
 from .output import print_json, say
-from .stores import open_store
 
 
 class Role(str, Enum):

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .. import extras
+from ..api.settings import open_store
 from ..errors import UsageError
 from ..util.text import one_line
 from .options import load
 from .output import tell
 from .sandboxes import open_sandbox
-from .stores import open_store
 
 if TYPE_CHECKING:
     from ..sandbox.policy import Policy

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from .. import extras
+from ..api.settings import open_store
 from ..errors import UsageError
 from . import completion
 from .app import AUTHOR, app
@@ -15,7 +16,6 @@ from .models import load_any
 from .options import AsJson, make_requests
 from .output import print_json
 from .sandboxes import SandboxMode, open_sandbox
-from .stores import open_store
 
 
 @app.command(

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from .. import extras
+from ..api.settings import open_store
 from ..config import load_config
 from ..errors import UsageError
 from ..util.text import one_line
@@ -17,7 +18,6 @@ from .app import RELEASE, app
 from .options import AsJson, refuse_together
 from .output import print_json, say, tell
 from .sandboxes import SandboxMode, open_sandbox
-from .stores import open_store
 
 Distributions = Annotated[
     list[Path],

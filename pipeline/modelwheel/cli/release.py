@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .. import extras
+from ..api.settings import open_store
 from ..util.watching import NOBODY, Watcher
 from . import completion
 from .app import RELEASE, app
@@ -27,7 +28,6 @@ from .options import (
     require_only,
 )
 from .output import print_json, say, tell
-from .stores import open_store
 
 if TYPE_CHECKING:
     from ..release.outcome import Outcome

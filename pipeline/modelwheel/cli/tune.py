@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .. import extras
+from ..api.settings import open_store
 from ..errors import UsageError
 from .app import AUTHOR, app
 from .options import AsJson, Specs, load, make_requests, refuse_together, refuse_without
 from .output import print_json, say
 from .sandboxes import SandboxMode, open_sandbox
-from .stores import open_store
 
 if TYPE_CHECKING:
     from ..bench.tune import Tuner

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .. import extras
+from ..api.settings import open_store
 from ..config import FILE_NAME, find_address, load_config
 from ..errors import ModelwheelError, UsageError
 from . import completion
@@ -27,7 +28,6 @@ from .options import (
 )
 from .output import print_json, say, say_json
 from .sandboxes import SandboxMode, open_sandbox
-from .stores import open_store
 
 if TYPE_CHECKING:
     from ..release.measure import Measurement

@@ -109,7 +109,7 @@ def test_windows_paths_are_paths_everywhere(tmp_path: Path) -> None:
 
 
 def test_no_command_passes_the_policy_by() -> None:
-    """`Store()` would read no policy; `cli.stores.open_store` does."""
+    """`Store()` would read no policy; `api.settings.open_store` does."""
     root = Path(package.__file__).parent
     found = [
         path.name for path in root.rglob("*.py") if re.search(r"\bStore\(\)", path.read_text())
