@@ -43,7 +43,7 @@ class Host(ThreadingHTTPServer):
         self.change: dict[str, Any] = {}
         """Fields of its answers about objects that are others than they should be."""
         self.elsewhere = ""
-        """Another host, to which it redirects whoever asks for an object."""
+        """Another host, to which it redirects requests for objects."""
         self.served: bytes | None = None
         """What it serves in place of each object."""
         self.header = {"Authorization": "Bearer object", "X-Private-Token": "object"}

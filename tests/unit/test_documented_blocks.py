@@ -24,7 +24,7 @@ _LEAST = {
     "source": {"directory": "model"},
     "inputs": {},
 }
-"""What a spec needs besides the part of one that a document shows."""
+"""The fields that a spec needs in addition to those that a document shows."""
 _PUBLIC_KEY = "MCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE="
 
 RUN_BY = {

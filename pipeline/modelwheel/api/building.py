@@ -246,7 +246,7 @@ def check(
         The verdict, which is true if the model can be compiled: a refused model raises nothing here.
 
     Raises:
-        UsageError: This is no model, or an argument is wrong.
+        UsageError: This is not a model, or an argument is wrong.
         SpecError: A field of the spec is wrong, or there is no such file.
         UnsupportedModelError: The framework cannot export the object.
         EnvironmentProblemError: This machine lacks something that the check needs.
@@ -388,7 +388,7 @@ def build(
         The wheel: where it is, what is in it, and how it was verified.
 
     Raises:
-        UsageError: This is no model, or an argument is wrong.
+        UsageError: This is not a model, or an argument is wrong.
         SpecError: A field of the spec is wrong, or there is no such file.
         SourceError: The model of a spec cannot be fetched.
         UnsupportedModelError: The model cannot be compiled, or its framework cannot export it.

@@ -98,7 +98,7 @@ def load(
         The model: called with arrays of shape `(rows, ...)`, of the element types in `Model.inputs`.
 
     Raises:
-        WheelError: The file is damaged, is no wheel of a model, or is for another Python or platform.
+        WheelError: The file is damaged, is not the wheel of a model, or is for another Python or platform.
         EnvironmentProblemError: Its package modelwheel-runtime is not installed.
         UsageError: The CPU level is unknown, or this CPU lacks it.
     """

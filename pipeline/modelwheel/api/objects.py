@@ -1,4 +1,4 @@
-"""Tells what a model object is by the names of its classes: no framework is imported for that."""
+"""Recognises model objects by the names of their classes: no framework is imported for that."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def save_object(model: Any, examples: Any, target: saving.Target) -> Path:
         target: Where to save it, under which name.
 
     Raises:
-        UsageError: It is no model, or `examples` are missing, or it takes none.
+        UsageError: It is not a model, or `examples` are missing, or it takes none.
         UnsupportedModelError: It is a model that cannot be compiled, or that its framework cannot export.
     """
     tops = list(_tops(model))

@@ -42,7 +42,7 @@ def make_specs(
 ) -> list[Spec]:
     """A spec for each model, as `modelwheel new` writes it; models are read for that, in the sandbox.
 
-    A model that cannot be read has a spec, too: whoever checks or builds it reports why.
+    A model that cannot be read has a spec, too: the check or the build of it reports why.
 
     Raises:
         SpecError: A model is not there, or a field of its spec is wrong.

@@ -96,7 +96,7 @@ def _beyond(git: Git, remote: str) -> str:
 
 
 def _configured(url: str, remote: str) -> str:
-    """The address in a .lfsconfig, which whoever wrote the repository has chosen."""
+    """The address in a .lfsconfig, which the author of the repository chose."""
     problem = url_problem(url, ("https",))
     own, other = urlsplit(remote), urlsplit(url)
     same_host = (own.scheme, own.netloc) == (other.scheme, other.netloc) and own.scheme == "http"

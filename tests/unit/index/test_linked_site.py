@@ -1,4 +1,4 @@
-"""A site whose files are elsewhere, and what a site has besides wheels."""
+"""A site whose files are elsewhere, and what a site has beside wheels."""
 
 from __future__ import annotations
 
