@@ -23,7 +23,8 @@ from tests.support.stores import KEY, make, open_store
 COMMANDS = (
     *("new", "check", "plan", "build", "bundle", "compile", "tune", "doctor", "cache", "config"),
     *("wheel", "verify", "report", "download", "inspect", "runtime", "audit", "index", "publish"),
-    *("attest", "rebuild", "bench", "profile", "export", "explain", "schema"),
+    *("attest", "rebuild", "bench", "profile", "export", "explain", "schema", "list", "recipe"),
+    *("init", "update", "release-plan", "tag"),
 )
 HOST = host_platform().name
 

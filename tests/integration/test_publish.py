@@ -354,7 +354,7 @@ def test_a_dead_index_is_given_up_quickly(
     ):
         publisher.plan(wheels)
     attempts = [record.message.rpartition("; ")[2] for record in caplog.records]
-    assert attempts == ["trying again in 1 s (2 of 7)", "trying again in 2 s (3 of 7)"]
+    assert attempts == ["trying again in 1 s (2 of 3)", "trying again in 2 s (3 of 3)"]
 
 
 def test_a_dead_upload_host_is_given_up_quickly(

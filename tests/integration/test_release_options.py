@@ -11,6 +11,8 @@ from modelwheel.cli import app
 from modelwheel.config import FILE_NAME
 from modelwheel.errors import UsageError
 from modelwheel.release.listing import list_runtime
+from tests.support.index_wheels import make_wheel
+from tests.support.pasted_texts import pasted_texts
 
 WHEEL = "model_a-1-py3-none-any.whl"
 SDIST = "model_a-1.tar.gz"
@@ -72,8 +74,10 @@ def refusal(*arguments: str) -> str:
         (f"publish {WHEEL} --release= --list list.json", "--list belongs to a-1.0, but --release is "),
         ("runtime --on-branch main --out new", "needs the full name of a branch, such as refs/remotes/origin/main, not 'main'"),
         ("compile a.yaml --out . --github-output x", ". already has .git, which this job has not made"),
-        (f"publish {WHEEL}", "pass --repository-url URL, or set `upload`"),
-        ("download a.yaml", "pass --index-url URL, or set `url`"),
+        (f"publish {WHEEL}", "pass --github-repository OWNER/REPOSITORY, or set `repository`"),
+        (f"publish {WHEEL} --mode token", "pass --repository-url URL, or set `upload`"),
+        ("download a.yaml", "pass --github-repository OWNER/REPOSITORY, or set `repository`"),
+        ("download a.yaml --mode token", "pass --index-url URL, or set `url`"),
         ("runtime --tag modelwheel-runtime-0.0", "the tag 'modelwheel-runtime-0.0' is not"),
     ],
 )  # fmt: skip
@@ -92,8 +96,6 @@ def test_addresses_come_from_the_configuration(directory: Path) -> None:
         '[index]\nurl = "http://127.0.0.1:1/url/"\nupload = "http://127.0.0.1:1/upload/"\n'
         'site = "http://127.0.0.1:1/site/"\n'
     )
-    from tests.support.index_wheels import make_wheel
-
     wheel = str(make_wheel(directory, "digits"))
 
     def read(*arguments: str) -> str:
@@ -107,5 +109,5 @@ def test_addresses_come_from_the_configuration(directory: Path) -> None:
     assert "http://127.0.0.1:1/option/model-a" in read("download", "a.yaml", *option)
     assert "http://127.0.0.1:1/site/model-a" in read("download", "a.yaml", "--index-url", "")
     assert CliRunner().invoke(app, ["index", wheel]).exit_code == 0
-    page = (directory / "site" / "index.html").read_text()
-    assert "pip install --index-url http://127.0.0.1:1/site/ --require-hashes" in page
+    text = pasted_texts(directory / "site")["Install with pip"]
+    assert "pip install --index-url http://127.0.0.1:1/site/ --require-hashes" in text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -77,7 +78,10 @@ def shared(
     (work / "specs").mkdir()
     for name in MODELS:
         text = SPECS[name].replace("directory: ", f"directory: {built.directory}/")
-        (work / "specs" / f"{name}.yaml").write_text(f"{text}package: {{bindings: shared}}\n")
+        # That of `mlp` has a section of this name.
+        text, found = re.subn("package: {", "package: {bindings: shared, ", text)
+        text += "" if found else "package: {bindings: shared}\n"
+        (work / "specs" / f"{name}.yaml").write_text(text)
     results = modelwheel.build(work / "specs", "--out", work / "dist")
     by_name = {result["model"].removesuffix("-1.0.0"): result for result in results}
     return Shared(work / "specs", work / "dist", by_name)
@@ -128,7 +132,8 @@ def test_members_of_the_archive(shared: Shared, built: Built, name: str) -> None
         metadata = ours.read(f"{module}-1.0.0.dist-info/METADATA").decode()
     assert members - others == {f"{module}/_core.py"}
     suffix = sysconfig.get_config_var("EXT_SUFFIX")
-    assert others - members == {f"{module}/_core{suffix}", f"{module}/_core.pyi"}
+    notice = f"{module}-1.0.0.dist-info/licenses/third_party/pybind11-LICENSE"
+    assert others - members == {f"{module}/_core{suffix}", f"{module}/_core.pyi", notice}
     assert "Root-Is-Purelib: false" in wheel
     required = Metadata.from_email(metadata).requires_dist
     assert required == [Requirement(NUMPY_REQUIREMENT), Requirement(RUNTIME_REQUIREMENT)]

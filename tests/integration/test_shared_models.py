@@ -166,5 +166,5 @@ def test_undeclared_state_is_refused_with_the_line_that_declares_it(
         "  error dtln: the signature keeps state in variables between calls: AssignVariableOp in "
         "'model/lstm', 'model/lstm_1', 'model/lstm_2', ... (8 times); write `keep_state: true` in the "
         "spec to keep it in the compiled model, or export a signature that takes the state as "
-        "inputs and returns it as outputs"
+        "inputs and returns it as outputs [MW405]"
     ) in done.out.splitlines()
