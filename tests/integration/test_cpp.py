@@ -63,9 +63,8 @@ def _parameters() -> list[object]:
 def _marks(preset: str, name: str) -> list[pytest.MarkDecorator]:
     if "kernels" not in name:
         return []
-    # The lower levels have the same sources with shorter vectors; the memory of kernels is checked at one level.
-    lower = name.endswith(("_x86_64", "_x86_64_v2"))
-    quick = name.endswith("_v3") or (preset == "default" and not lower)
+    # The lower levels have the same sources with shorter vectors; the memory of kernels takes minutes to check.
+    quick = preset == "default" and not name.endswith(("_x86_64", "_x86_64_v2"))
     return [pytest.mark.slow, *([] if quick else [pytest.mark.exhaustive])]
 
 

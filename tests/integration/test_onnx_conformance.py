@@ -59,6 +59,7 @@ def test_a_tenth_of_the_suite_passes_or_is_refused_with_a_reason(found: Any) -> 
     assert [o for o in refused if "; " not in o["reason"]] == []  # a reason and a way out
 
 
+@pytest.mark.exhaustive
 def test_a_wheel_of_them_returns_what_the_suite_expects(
     found: Any, directory: Path, modelwheel: Modelwheel
 ) -> None:
