@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from modelwheel.errors import CompileError
 from tests.support.commands import Modelwheel
 from tests.support.wheels import LOWEST, unpack
 
@@ -120,3 +121,14 @@ def test_each_kind_agrees_with_onnx_runtime(kinds: tuple[Any, Path]) -> None:
         else:
             np.testing.assert_array_equal(found[name], values, err_msg=name)
     assert not found["unit"][1].any()
+
+
+def test_a_layer_whose_shapes_do_not_fit_is_named(modelwheel: Modelwheel, tmp_path: Path) -> None:
+    from onnx import parser
+
+    graph = """<ir_version: 8, opset_import: ["" : 17]>
+    wrong (float[N,4] x) => (float[N,3] y) <float[5,3] w = {0,0,0,0,0,0,0,0,0,0,0,0,0,0,0}> { y = MatMul(x, w) }"""
+    (tmp_path / "wrong.onnx").write_bytes(parser.parse_model(graph).SerializeToString())
+    said = modelwheel("check", tmp_path / "wrong.onnx", code=CompileError.exit_code).out
+    assert "error wrong: XLA refused MatMul 'y': contracting dimension sizes must match" in said
+    assert "correct this layer of the model [MW504]" in said

@@ -13,6 +13,7 @@ from tensorflow.compiler.tf2xla import tf2xla_pb2
 from tensorflow.python import _pywrap_tfcompile
 
 from ...errors import CompileError, UnsupportedModelError
+from ...util.text import one_line
 from ..check import fix_for
 from ..flags import Flags
 from ..jobs import KERNELS, PROGRAM, CompileJob
@@ -135,6 +136,14 @@ def _explained(error: Exception) -> Exception:
             f"the result of {op} (node {node!r} in layer {layer_name(node)!r}) has a shape that "
             f"depends on the values of inputs; {_PAD}",
             code="MW409",
+        )
+    # What MLIR says about a line of a module, which names the layer.
+    located = re.search(r"error: loc\(\"([^\"]+)\"\): (.+)", text)
+    if located:
+        layer, said = located.groups()
+        return CompileError(
+            f"XLA refused {one_line(layer)}: {one_line(said)}; correct this layer of the model",
+            code="MW504",
         )
     return CompileError(
         f"XLA refused the graph: {text.splitlines()[0] if text else type(error)}", code="MW504"
