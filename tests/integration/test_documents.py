@@ -1,4 +1,4 @@
-"""The code in README.md, docs/authors.md and docs/consumers.md, with a model of the tests in the place of its own."""
+"""The code in README.md, docs/fusions.md and docs/consumers.md, with a model of the tests in the place of its own."""
 
 from __future__ import annotations
 
@@ -86,9 +86,9 @@ def _python_includes() -> list[str]:
 
 
 def test_fusions_of_one_s_own() -> None:
-    """The blocks of authors.md are one program, after the names that they use."""
+    """The blocks of fusions.md are one program, after the names that they use."""
     lines = ["import functools", "import jax", "import tensorflow as tf"]
-    lines += [block.text for block in blocks(_DOCS / "authors.md", "python")]
+    lines += [block.text for block in blocks(_DOCS / "fusions.md", "python")]
     lines += ["assert SCALE.name == 'acme.scale' and SWISH.pattern is not None"]
     done = subprocess.run(
         [sys.executable, "-c", "\n".join(lines)], text=True, capture_output=True, check=False

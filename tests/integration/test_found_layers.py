@@ -1,4 +1,4 @@
-"""Attention, layer normalisation, GELU and softmax are found in the models of each front end: the table in docs/authors.md."""
+"""Attention, layer normalisation, GELU and softmax are found in the models of each front end: the table in docs/fusions.md."""
 
 from __future__ import annotations
 

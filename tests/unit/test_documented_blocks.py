@@ -29,7 +29,7 @@ _PUBLIC_KEY = "MCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE="
 
 RUN_BY = {
     ("api.md", "python"): "integration/test_api.py",
-    ("authors.md", "python"): "integration/test_documents.py",
+    ("fusions.md", "python"): "integration/test_documents.py",
     ("consumers.md", "c"): "integration/test_documents.py",
     ("consumers.md", "cpp"): "integration/test_documents.py",
     ("consumers.md", "python"): "integration/test_documents.py",

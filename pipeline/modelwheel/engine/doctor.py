@@ -276,9 +276,9 @@ def _sandbox_fix() -> str:
             if (_SETTINGS / name.replace(".", "/")).read_text().strip() == wrong:
                 return (
                     "let bubblewrap create user namespaces, until the next start by "
-                    f"`sudo sysctl -w {name}={right}`; docs/authors.md has ways that last"
+                    f"`sudo sysctl -w {name}={right}`; docs/sandbox.md has ways that last"
                 )
-    return "in a container, allow user namespaces; docs/authors.md says how"
+    return "in a container, allow user namespaces; docs/sandbox.md says how"
 
 
 def _check_containers() -> Finding:

@@ -92,7 +92,7 @@ def _check_allowed(flag: str, allowed: Mapping[str, str]) -> str:
             raise mistake(f"{name} cannot be set in a spec: it {reason}", "Remove it", code="MW116")
     if name not in allowed:
         near = difflib.get_close_matches(name, allowed, n=3, cutoff=0.5)
-        known = f"Near it are {', '.join(near)}" if near else "The list is in docs/authors.md"
+        known = f"Near it are {', '.join(near)}" if near else "The list is in docs/refused.md"
         raise mistake(
             f"{name} is not a flag that a spec may set", f"{known}; {_PROPOSE}", code="MW116"
         )
@@ -160,7 +160,7 @@ def _check_tfcompile_flag(flag: str) -> str:
     for beginning, instead in _TFCOMPILE_INSTEAD.items():
         if name.startswith(beginning):
             raise mistake(f"{flag} of tfcompile cannot be set in a spec", instead, code="MW116")
-    known = "Flags of XLA begin with xla_; docs/authors.md has the list"
+    known = "Flags of XLA begin with xla_; docs/refused.md has the list"
     raise mistake(f"{name} is not a flag of tfcompile", known, code="MW116")
 
 
