@@ -18,13 +18,13 @@ _C = """\
 # C interface
 
 What `#include <model_NAME.h>` brings: the table of functions that every model has. `model_NAME_api()` returns it, and each of its members is
-also a function of its own, such as `model_NAME_create`. [For consumers](../consumers.md#c-and-c) has an example.
+also a function of its own, such as `model_NAME_create`. [From C and C++](../c-and-cpp.md#c-and-c) has an example.
 """
 _CPP = """\
 # C++ interface
 
 What `#include <model_NAME.hpp>` brings. A model's header derives a class from `modelwheel::Model` that knows the names and types of its
-tensors. [For consumers](../consumers.md#c-and-c) has an example.
+tensors. [From C and C++](../c-and-cpp.md#c-and-c) has an example.
 """
 _HEADERS = {
     "c": (_C, ("modelwheel/abi.h",)),

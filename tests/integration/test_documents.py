@@ -1,4 +1,4 @@
-"""The code in README.md, docs/fusions.md and docs/consumers.md, with a model of the tests in the place of its own."""
+"""The code in README.md and in the pages for consumers and about fusions, with a model of the tests in the place of its own."""
 
 from __future__ import annotations
 
@@ -48,7 +48,15 @@ def test_python_for_consumers(built: Built, block: Block) -> None:
     assert np.asarray(names["probabilities"]).shape[0] == shape[0]
 
 
-@pytest.mark.parametrize("block", [*_blocks("consumers.md", "c"), *_blocks("consumers.md", "cpp")])
+@pytest.mark.parametrize(
+    "block",
+    [
+        block
+        for page in ("consumers.md", "c-and-cpp.md", "bundles.md")
+        for language in ("c", "cpp")
+        for block in _blocks(page, language)
+    ],
+)
 def test_c_for_consumers_compiles(built: Built, tmp_path: Path, block: Block) -> None:
     text = block.text.replace("digits", "options").replace(".probabilities", ".y")
     outside, _, inside = text.partition("\nmodel_options_")
@@ -97,7 +105,7 @@ def test_fusions_of_one_s_own() -> None:
 
 
 def test_arguments_of_the_bazel_rule_are_known() -> None:
-    """consumers.md and the rule agree; `test_bazel.py` builds with it."""
+    """bundles.md and the rule agree; `test_bazel.py` builds with it."""
     known: set[str] = set()
     for node in ast.walk(
         ast.parse((ROOT / "wheel_template/bazel/modelwheel/defs.bzl").read_text())
@@ -106,7 +114,7 @@ def test_arguments_of_the_bazel_rule_are_known() -> None:
             known = {argument.arg for argument in node.args.args}
     calls = [
         node
-        for block in blocks(_DOCS / "consumers.md", "starlark")
+        for block in blocks(_DOCS / "bundles.md", "starlark")
         for node in ast.walk(ast.parse(block.text))
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "modelwheel_library"
     ]

@@ -84,7 +84,7 @@ def bazel(
 ) -> None:
     """Write the repository rules_modelwheel, whose modelwheel_library compiles models in a build by Bazel.
 
-    Its tf_library takes what that of TensorFlow takes. docs/consumers.md has an example.
+    Its tf_library takes what that of TensorFlow takes. docs/bundles.md has an example.
     """
     from ..packaging.bazel import write_rules
 

@@ -82,7 +82,7 @@ def verify(
 
         if policy is None:
             raise UsageError(
-                "--provenance needs --policy FILE; docs/releases.md has an example", code="MW202"
+                "--provenance needs --policy FILE; docs/provenance.md has an example", code="MW202"
             )
         require_trusted(wheels, policy)
     else:

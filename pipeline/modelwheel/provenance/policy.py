@@ -151,7 +151,7 @@ def load_policy(path: Path) -> Policy:
         raise UsageError(f"{path}: cannot be read: {error.strerror}", code="MW210") from None
     except ValidationError as error:
         raise UsageError(
-            f"{path}: {first_mistake(error)}; docs/releases.md has an example", code="MW210"
+            f"{path}: {first_mistake(error)}; docs/provenance.md has an example", code="MW210"
         ) from None
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise UsageError(f"{path}: is not valid TOML: {error}", code="MW210") from None

@@ -343,7 +343,7 @@ def test_the_commands_of_the_documentation_make_a_key(
 ) -> None:
     if shutil.which("openssl") is None:
         pytest.skip("needs openssl")
-    page = (Path(__file__).parents[3] / "docs" / "releases.md").read_text()
+    page = (Path(__file__).parents[3] / "docs" / "shared-store.md").read_text()
     commands = re.findall(r"^    (openssl .*)$", page, re.MULTILINE)
     assert len(commands) == 2
     for command in commands:
