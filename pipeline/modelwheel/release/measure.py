@@ -12,6 +12,7 @@ from typing import ClassVar
 from ..assembly.manifest import Manifest
 from ..errors import ModelwheelError
 from ..index.client import PackageIndex
+from ..index.differences import wheel_differences
 from ..index.order import order_warning
 from ..index.released import find_newest, is_installable, open_index
 from ..levels import cpu_name
@@ -33,7 +34,6 @@ from ..wheelfile.reports import (
     write_timings,
 )
 from ..wheelfile.wheel import Wheel, open_wheel
-from .differences import wheel_differences
 
 _ROUNDS = 2
 """How often each side is timed, in turns, so that a slow moment of the machine affects both."""

@@ -180,8 +180,9 @@ def test_versions_say_what_has_changed(tmp_path: Path) -> None:
     make_wheel(tmp_path, "net", version="1.0", manifest=before)
     make_wheel(tmp_path, "net", version="1.1", manifest=now.model_copy(update=update))
     text = words_of(write(tmp_path, tmp_path / "site") / "models" / "model-net.html")
-    expected = ["new input places", "no input points", "batch sizes 1, 8, were 1, 4"]
-    expected += ["weights licence not stated, was CC-BY-4.0", "1.0 first version"]
+    expected = ["input points is gone: ", "input places is new: ", "1 batch size added: 8"]
+    expected += ["1 batch size removed: 4", "licence of the weights is not stated, was CC-BY-4.0"]
+    expected += ["1.0 first version"]
     assert missing(expected, text) == []
 
 

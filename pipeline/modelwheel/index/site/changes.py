@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from ...assembly.manifest import Manifest
-from ...signature import Tensor
-from ...util.words import first_few, shape_text, size_text
+from ...util.words import size_text
+from ..differences import manifest_differences
 from ..order import moved_tensors
 from .projects import Release
 
@@ -23,16 +23,8 @@ def changes_of(older: Release | None, newer: Release) -> list[str]:
 
 def _changes(older: Release, newer: Release) -> Iterator[str]:
     before, now = older.manifest, newer.manifest
-    yield from _tensor_changes("input", before.signature.inputs, now.signature.inputs)
-    yield from _tensor_changes("output", before.signature.outputs, now.signature.outputs)
+    yield from manifest_differences(before, now, older.levels, newer.levels)
     yield from moved_tensors(before.signature, now.signature)
-    yield from _list_changes("batch sizes", before.batching.sizes, now.batching.sizes)
-    yield from _list_changes("CPU levels", older.levels, newer.levels)
-    for field in ("license", "weights_license", "bindings", "weights_storage"):
-        old, new = getattr(before.model, field), getattr(now.model, field)
-        if old != new:
-            name = field.replace("_", " ").replace("license", "licence")
-            yield f"{name} {new or 'not stated'}, was {old or 'not stated'}"
     if before.provenance.tree_sha256 != now.provenance.tree_sha256:
         yield _model_change(before, now)
     if before.compiler.tensorflow != now.compiler.tensorflow:
@@ -47,25 +39,3 @@ def _model_change(before: Manifest, now: Manifest) -> str:
     if all(commits) and commits[0] != commits[1]:
         return f"model of commit {commits[1]}, was {commits[0]}"
     return "new weights or graph"
-
-
-def _tensor_changes(kind: str, before: Sequence[Tensor], now: Sequence[Tensor]) -> Iterator[str]:
-    old, new = ({tensor.name: tensor for tensor in side} for side in (before, now))
-    for title, names in (
-        (f"new {kind}", [name for name in new if name not in old]),
-        (f"no {kind}", [name for name in old if name not in new]),
-    ):
-        if names:
-            yield f"{title}{'s' if len(names) > 1 else ''} {first_few(names)}"
-    for name in new:
-        if name in old and _text(new[name]) != _text(old[name]):
-            yield f"{kind} {name} is {_text(new[name])}, was {_text(old[name])}"
-
-
-def _text(tensor: Tensor) -> str:
-    return f"{tensor.dtype} {shape_text(tensor.shape, tensor.leading_per_row, tensor.extents)}"
-
-
-def _list_changes(name: str, before: Sequence[object], now: Sequence[object]) -> Iterator[str]:
-    if list(before) != list(now):
-        yield f"{name} {', '.join(map(str, now))}, were {', '.join(map(str, before))}"

@@ -1,10 +1,11 @@
-"""What a new version of a wheel changes for its users: inputs, outputs, levels, batch sizes, licences and files."""
+"""What a new version of a model changes for its users: inputs, outputs, levels, batch sizes, licences and files."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
 
+from ..assembly.manifest import Manifest
 from ..signature import Tensor
 from ..util.words import count, first_few, shape_text
 from ..wheelfile.wheel import Wheel
@@ -17,15 +18,29 @@ def wheel_differences(older: Wheel, newer: Wheel) -> tuple[str, ...]:
     """Clauses about what is not as it was, those that break programs first; none if nothing differs."""
     before, now = older.manifest, newer.manifest
     return (
-        *_tensors("input", before.signature.inputs, now.signature.inputs),
-        *_tensors("output", before.signature.outputs, now.signature.outputs),
-        *_names("CPU level", before.levels, now.levels),
-        *_names("batch size", _texts(before.batching.sizes), _texts(now.batching.sizes)),
+        *manifest_differences(before, now, before.levels, now.levels),
         *_names("requirement", before.model.requirements, now.model.requirements),
-        *_value("licence of the code", before.model.license, now.model.license),
-        *_value("licence of the weights", before.model.weights_license, now.model.weights_license),
         *_names("file", _files(older), _files(newer)),
     )
+
+
+def manifest_differences(
+    before: Manifest, now: Manifest, old_levels: Sequence[str], new_levels: Sequence[str]
+) -> Iterator[str]:
+    """The same as far as manifests say it; the levels are those of all wheels of a version, or of one."""
+    yield from _tensors("input", before.signature.inputs, now.signature.inputs)
+    yield from _tensors("output", before.signature.outputs, now.signature.outputs)
+    yield from _names("CPU level", old_levels, new_levels)
+    yield from _names("batch size", _texts(before.batching.sizes), _texts(now.batching.sizes))
+    old, new = before.model, now.model
+    for kind, was, now_is in (
+        ("licence of the code", old.license, new.license),
+        ("licence of the weights", old.weights_license, new.weights_license),
+        ("kind of bindings", old.bindings, new.bindings),
+        ("storage of the weights", old.weights_storage, new.weights_storage),
+    ):
+        if was != now_is:
+            yield f"{kind} is {now_is or 'not stated'}, was {was or 'not stated'}"
 
 
 def _tensors(kind: str, before: Sequence[Tensor], now: Sequence[Tensor]) -> Iterator[str]:
@@ -52,11 +67,6 @@ def _names(kind: str, before: Sequence[str], now: Sequence[str]) -> Iterator[str
     ):
         if names:
             yield f"{count(len(names), kind)} {word}: {first_few(names, _FILES)}"
-
-
-def _value(kind: str, before: str | None, now: str | None) -> Iterator[str]:
-    if before != now:
-        yield f"{kind} is {now or 'not stated'}, was {before or 'not stated'}"
 
 
 def _texts(numbers: Sequence[int]) -> list[str]:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from modelwheel.assembly.manifest import Manifest
-from modelwheel.release.differences import wheel_differences
+from modelwheel.index.differences import wheel_differences
 from modelwheel.wheelfile.wheel import Wheel, open_wheel
 from tests.support.index_wheels import make_manifest, make_wheel
 
