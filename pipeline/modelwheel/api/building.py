@@ -186,35 +186,6 @@ def _policy(name: str | None) -> Policy | None:
     return None if name is None else Policy(name)
 
 
-@overload
-def check(
-    model: Path_,
-    *,
-    name: str | None = None,
-    version: str | None = None,
-    batch_sizes: Sequence[int] | None = None,
-    targets: Sequence[str] | None = None,
-    options: Mapping[str, Any] | None = None,
-    sandbox: SandboxName | None = None,
-    progress: bool = True,
-) -> Verdict: ...
-
-
-@overload
-def check(
-    model: Any,
-    *,
-    name: str | None = None,
-    version: str | None = None,
-    example_inputs: Any = None,
-    batch_sizes: Sequence[int] | None = None,
-    targets: Sequence[str] | None = None,
-    options: Mapping[str, Any] | None = None,
-    sandbox: SandboxName | None = None,
-    progress: bool = True,
-) -> Verdict: ...
-
-
 def check(
     model: Any,
     *,

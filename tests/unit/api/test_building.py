@@ -98,7 +98,7 @@ def test_messages_do_not_show_where_an_object_was_saved(monkeypatch: pytest.Monk
 
 def test_an_unknown_policy_is_refused() -> None:
     with pytest.raises(errors.UsageError, match="sandbox: 'on' is none of required, preferred"):
-        modelwheel.check("net.onnx", sandbox="on")  # type: ignore[call-overload]
+        modelwheel.check("net.onnx", sandbox="on")  # type: ignore[arg-type]
 
 
 def test_it_runs_inside_an_event_loop() -> None:
