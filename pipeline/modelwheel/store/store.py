@@ -28,6 +28,8 @@ from ..util.files import (
 )
 from ..util.names import UnsafePathError
 from ..util.trees import open_regular, open_tree
+from .backends.base import Backend
+from .backends.directory import DirectoryBackend
 from .disk import default_root, disk_errors, is_read_only, work_errors
 from .layers import Layer, OwnLayer, Policy, Upstream
 from .locks import acquire
@@ -51,6 +53,7 @@ class Store:
         root: The directory.
         blobs: The contents of all files in it.
         policy: The upstreams, and whose records count.
+        backend: The place that holds its files, for what looks after all of them.
         upstream: The directories of the upstreams other than the store itself.
     """
 
@@ -59,6 +62,7 @@ class Store:
         # A release names its own store as everybody's upstream.
         self.upstream = [path for path in policy.upstream if path.resolve() != self.root.resolve()]
         self.policy = policy
+        self.backend: Backend = DirectoryBackend(self.root)
         # Who signs a wheel's record vouches for everything that the wheel was made from.
         self._own = OwnLayer(self.root, None if policy.signer is None else policy.trusted_keys)
         self._layers: Sequence[Layer] = (

@@ -1,0 +1,1 @@
+"""Where a store keeps its files: a directory, or an object store."""
