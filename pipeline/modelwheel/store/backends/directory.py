@@ -29,6 +29,9 @@ class DirectoryBackend:
         self.root = root.absolute()
         self._scratch = ScratchSpace(self.root / "tmp")
 
+    def __reduce__(self) -> tuple[type[DirectoryBackend], tuple[Path]]:
+        return DirectoryBackend, (self.root,)
+
     @property
     def address(self) -> str:
         return str(self.root)
