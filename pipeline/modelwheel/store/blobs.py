@@ -23,7 +23,7 @@ from ..util.names import UnsafePathError
 from ..util.trees import open_regular
 from .disk import is_damage, listed
 
-_NAME = re.compile(r"[0-9a-f]{64}")
+BLOB_NAME = re.compile(r"[0-9a-f]{64}")
 
 
 class Blobs:
@@ -39,7 +39,7 @@ class Blobs:
 
     def all(self) -> Iterator[Path]:
         """Every blob; whatever else is there is left out, and no link is followed."""
-        return listed(self._root, _NAME)
+        return listed(self._root, BLOB_NAME)
 
     def size(self, sha256: str) -> int | None:
         """Bytes of a blob, unverified; None if it is missing or not a regular file."""
@@ -85,6 +85,22 @@ class Blobs:
                 return file
             # Before the rename: after a power cut, no blob may have half its content.
             sync(target)
+        self._place(aside, file)
+        return file
+
+    def adopt(self, aside: Path, file: FileDigest) -> bool:
+        """Makes a file that was written elsewhere a blob, if it has that content; False if it has not."""
+        with aside.open("r+b") as opened:
+            if digest_stream(opened) != file:
+                return False
+            sync(opened)
+        self._place(aside, file)
+        self._verified[file.sha256] = _mark(self.path(file.sha256))
+        return True
+
+    def _place(self, aside: Path, file: FileDigest) -> None:
+        """Renames a file, whose content is on the disk."""
+        path = self.path(file.sha256)
         # Read-only, because `Store.materialize` may hand out this file itself as a hard link.
         aside.chmod(0o444)
         make_directory(path.parent)
@@ -96,7 +112,6 @@ class Blobs:
             if not self.is_sound(file):
                 raise
         sync_directory(path.parent)
-        return file
 
     def discard(self, sha256: str) -> None:
         """Removes a blob, if it is there and that is possible."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..util.files import FileDigest, remove
+from ..util.files import FileDigest, make_directory, remove, write_atomically
 from ..util.names import UnsafePathError
 from ..util.text import one_line
 from ..util.trees import open_regular
@@ -34,8 +34,8 @@ class Policy:
 
     trusted_keys: tuple[str, ...] = ()
     """Public keys, as `Signer.public_key` has them; if there are none, all records count."""
-    upstream: tuple[Path, ...] = ()
-    """Stores of others, searched in this order after the own one, and never written to."""
+    upstream: tuple[Path | str, ...] = ()
+    """Stores of others, directories or URLs, searched in this order after the own one, and never written to."""
     signer: Signer | None = None
     """Signs what this process stores."""
 
@@ -115,6 +115,24 @@ class OwnLayer(Layer):
         _log.warning("dropping the record %s: %s; its work will be done again", path, why)
         with suppress(OSError):
             remove(path)
+
+    def publish(self, key: str, files: Iterable[FileDigest], content: bytes, aside: Path) -> bytes:
+        """Writes a record, whose contents are in the store.
+
+        Args:
+            key: The key.
+            files: The contents.
+            content: The record.
+            aside: An unused path on the same file system.
+
+        Returns:
+            The record that counts.
+        """
+        del files
+        path = self.record_path(key)
+        make_directory(path.parent)
+        write_atomically(path, content, aside=aside)
+        return content
 
     def touch(self, key: str) -> None:
         """Notes that the record under `key` was used."""

@@ -14,7 +14,7 @@ from ..errors import StoreError
 _log = logging.getLogger(__name__)
 
 # Nothing wakes a waiting thread when a build is interrupted: it asks this often.
-_POLL_SECONDS = 0.5
+POLL_SECONDS = 0.5
 
 
 def acquire(path: Path, what: str, given_up: Callable[[], bool]) -> FileLock:
@@ -42,8 +42,13 @@ def acquire(path: Path, what: str, given_up: Callable[[], bool]) -> FileLock:
 def _wait(lock: FileLock, given_up: Callable[[], bool]) -> None:
     while not given_up():
         with suppress(Timeout):
-            lock.acquire(timeout=_POLL_SECONDS)
+            lock.acquire(timeout=POLL_SECONDS)
             return
-    raise StoreError(
+    raise give_up()
+
+
+def give_up() -> StoreError:
+    """The error of whoever does not wait any longer."""
+    return StoreError(
         "gave up waiting for another build that does the same work; run it again", code="MW701"
     )

@@ -40,6 +40,10 @@ class Signer:
         self.public_key = _text(private.public_key().public_bytes_raw())
         """As `modelwheel.toml` lists it."""
 
+    def __reduce__(self) -> tuple[object, ...]:
+        # The private key never travels: whoever reads this has it in its own environment, or cannot sign.
+        return _signer_of, (self.public_key,)
+
     def sign(self, body: bytes) -> dict[str, str]:
         """The signature of a record's canonical form, as the record holds it."""
         value = self._private.sign(_CONTEXT + body)
@@ -92,6 +96,21 @@ def find_signer(trusted: Collection[str]) -> Signer | None:
         raise UsageError(
             f"the key in {named} signs records that nobody would accept; add "
             f'"{signer.public_key}" to `trusted_keys` in section [store] of modelwheel.toml',
+            code="MW210",
+        )
+    return signer
+
+
+def _signer_of(public_key: str) -> Signer:
+    """The signer of another process, with the key file of this one.
+
+    Raises:
+        UsageError: This process has no key file, or one with another key.
+    """
+    signer = find_signer([public_key])
+    if signer is None:
+        raise UsageError(
+            f"this machine cannot sign records: set {KEY_VARIABLE} here, too, to the file of the key {public_key}",
             code="MW210",
         )
     return signer

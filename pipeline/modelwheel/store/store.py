@@ -13,38 +13,44 @@ import hashlib
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
 from ..errors import StoreError
 from ..util.files import (
     digest_stream,
-    make_directory,
     remove,
     remove_tree,
     replace,
-    write_atomically,
 )
 from ..util.names import UnsafePathError
 from ..util.trees import open_regular, open_tree
 from .backends.base import Backend
 from .backends.directory import DirectoryBackend
+from .backends.objects import ObjectBackend, is_url
+from .claims import Claims
 from .disk import default_root, disk_errors, is_read_only, work_errors
+from .eviction import DEFAULT_BYTES, CacheLimit
 from .layers import Layer, OwnLayer, Policy, Upstream
 from .locks import acquire
 from .records import Record, parse
+from .remote import OwnRemote, UpstreamRemote
 from .scratch import ScratchSpace
 
 
 class Store:
-    """A store in one directory; any number of processes and threads may use it at once.
+    """A store in one directory, or in an object store; any number of processes and threads may use it at once.
 
-    It may be read-only: then it serves what it has. Stores of others, its upstreams, are read only.
+    It may be read-only: then it serves what it has. Stores of others, its upstreams, are read only. A store is pickled
+    by its address and its rules; where it is read, an object store has copies in the directory of that machine.
 
     Args:
         root: The directory, created on first use; `default_root()` by default.
         policy: The upstreams, and whose records count.
+        backend: The object store that holds it; by default it is in the directory, which else is for what belongs to
+            this machine: locks, scratch directories, and copies of what is in object stores.
+        cache_bytes: The most bytes of these copies.
 
     Every method raises StoreError, with the path and a fix, if the disk is full or permissions are
     missing.
@@ -57,21 +63,57 @@ class Store:
         upstream: The directories of the upstreams other than the store itself.
     """
 
-    def __init__(self, root: Path | None = None, policy: Policy = Policy()) -> None:  # noqa: B008
-        self.root = (root or default_root()).absolute()
-        # A release names its own store as everybody's upstream.
-        self.upstream = [path for path in policy.upstream if path.resolve() != self.root.resolve()]
+    def __init__(
+        self,
+        root: Path | None = None,
+        policy: Policy = Policy(),  # noqa: B008
+        backend: Backend | None = None,
+        cache_bytes: int = DEFAULT_BYTES,
+    ) -> None:
+        # Another machine has its copies in a directory of its own, but the directory of a store is the same.
+        chosen = root if backend is not None else (root or default_root()).absolute()
+        self._arguments = chosen, policy, backend, cache_bytes
+        self.root = (chosen or default_root()).absolute()
         self.policy = policy
-        self.backend: Backend = DirectoryBackend(self.root)
+        self.backend: Backend = backend or DirectoryBackend(self.root)
+        # A release names its own store as everybody's upstream.
+        self.upstream = [place for place in policy.upstream if not self._is_own(place)]
+        copies = self.root / "remote"
+        limit = CacheLimit(copies, cache_bytes)
         # Who signs a wheel's record vouches for everything that the wheel was made from.
-        self._own = OwnLayer(self.root, None if policy.signer is None else policy.trusted_keys)
+        trusted = None if policy.signer is None else policy.trusted_keys
+        self._own: OwnLayer | OwnRemote = (
+            OwnLayer(self.root, trusted)
+            if backend is None
+            else OwnRemote(backend, copies, trusted, limit)
+        )
+        required = policy.trusted_keys or None
         self._layers: Sequence[Layer] = (
             self._own,
-            *(Upstream(path, policy.trusted_keys or None) for path in self.upstream),
+            *(
+                UpstreamRemote(ObjectBackend(str(place)), copies, required, limit)
+                if is_url(place)
+                else Upstream(Path(place), required)
+                for place in self.upstream
+            ),
         )
+        self._claims = None if backend is None else Claims(backend, self.root / "machine")
         self._scratch = ScratchSpace(self.root / "tmp")
         self._elsewhere = ScratchSpace()
         self.blobs = self._own.blobs
+
+    def __reduce__(self) -> tuple[type[Store], tuple[object, ...]]:
+        return Store, self._arguments
+
+    @property
+    def address(self) -> str:
+        """The path of the directory, or the URL."""
+        return self.backend.address
+
+    def _is_own(self, place: Path | str) -> bool:
+        if is_url(place):
+            return str(place).rstrip("/") == self.address
+        return Path(place).resolve() == self.root.resolve() == Path(self.address).resolve()
 
     def lookup(self, key: str) -> Record | None:
         """The record under `key` with all its files verified, or None.
@@ -98,12 +140,12 @@ class Store:
     def publish(self, key: str, directory: Path, note: Mapping[str, Any] | None = None) -> Record:
         """Stores every file below a finished directory as the result of the action `key`.
 
-        Publishing the same again, also from several processes at once, is harmless.
+        Publishing the same again, also from several processes at once, is harmless. In an object store, the first result
+        stays, and is returned.
 
         Raises:
             StoreError: Also if the directory contains anything but regular files and directories.
         """
-        path = self.record_path(key)
         # Not `scratch`: files are renamed into place, which needs one file system.
         with self.disk_errors(self.root), _removed(self._scratch.make_directory()) as scratch:
             try:
@@ -114,8 +156,7 @@ class Store:
             except UnsafePathError as error:
                 raise StoreError(f"cannot store the files of {directory}: {error}") from error
             content = Record(key, files, dict(note or {})).serialise(self.policy.signer)
-            make_directory(path.parent)
-            write_atomically(path, content, aside=scratch / "record")
+            content = self._own.publish(key, files.values(), content, scratch / "record")
         # Read back, so that a fresh result equals one from the store, also in its JSON types.
         return parse(key, content)
 
@@ -204,9 +245,10 @@ class Store:
 
     @contextmanager
     def lock(self, key: str, given_up: Callable[[], bool] = lambda: False) -> Iterator[None]:
-        """Holds the lock of `key` until exit; waits while another process holds it.
+        """Holds the lock of `key` until exit; waits while another process holds it, for an object store on any machine.
 
-        The system releases a lock when its process ends. Look the key up again under the lock.
+        The system releases a lock when its process ends; for other machines, it expires. Look the key up again under
+        the lock.
 
         Args:
             key: The key.
@@ -217,7 +259,8 @@ class Store:
             path.parent.mkdir(parents=True, exist_ok=True)
             lock = acquire(path, key[:12], given_up)
         try:
-            yield
+            with nullcontext() if self._claims is None else self._claims.claim(key, given_up):
+                yield
         finally:
             lock.release()
 
@@ -268,7 +311,7 @@ class Store:
 
     def _copy_out(self, record: Record, name: str, target: Path, *, link: bool) -> None:
         blob, layer = self._find(record, name)
-        if link and layer is self._own:
+        if link and not isinstance(layer, Upstream):
             with suppress(OSError, NotImplementedError):  # not on this file system
                 target.hardlink_to(blob)
                 return

@@ -65,6 +65,13 @@ class Backend(Protocol):
     def write(self, name: str, content: bytes) -> None:
         """Writes a file, whole or not at all, also in place of another."""
 
+    def touch(self, name: str) -> None:
+        """Makes the time when a file was written that of now; its content and tag stay.
+
+        Raises:
+            FileNotFoundError: There is none.
+        """
+
     def list(self, prefix: str) -> Iterator[Entry]:
         """The files whose names begin with `prefix`, such as `actions/`, in no particular order."""
 

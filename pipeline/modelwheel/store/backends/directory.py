@@ -65,6 +65,11 @@ class DirectoryBackend:
             replace(aside, path)
             sync_directory(path.parent)
 
+    def touch(self, name: str) -> None:
+        path = self._path(name)
+        with self._errors(path):
+            os.utime(path)
+
     def list(self, prefix: str) -> Iterator[Entry]:
         folder, _, beginning = prefix.rpartition("/")
         directory = self.root / folder if folder else self.root
@@ -161,7 +166,8 @@ class _MissingError(Exception):
 
 
 def _entry(name: str, status: os.stat_result) -> Entry:
-    tag = f"{status.st_mtime_ns}-{status.st_size}"
+    # A file is never written to: another content is another file.
+    tag = f"{status.st_ino}-{status.st_size}"
     return Entry(name, status.st_size, status.st_mtime, tag)
 
 

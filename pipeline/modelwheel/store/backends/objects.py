@@ -116,6 +116,9 @@ class ObjectBackend:
             f"write {name}", name, lambda files, path: files.pipe_file(path, content), missing=False
         )
 
+    def touch(self, name: str) -> None:
+        self._call(f"write {name}", name, _TOUCH[self._scheme])
+
     def list(self, prefix: str) -> Iterator[Entry]:
         def find(files: Any, root: str) -> dict[str, dict[str, Any]]:
             # With a prefix, so that an empty listing is one request.
@@ -262,6 +265,26 @@ class ObjectBackend:
         root = self._files()[1]
         name = str(info["name"]).removeprefix(root).lstrip("/")
         return Entry(name, int(info["size"] or 0), _time(info), _tag(info))
+
+
+def _touch_s3(files: Any, path: str) -> None:
+    # An object is copied onto itself if something about it changes.
+    bucket, _, key = path.partition("/")
+    source, about = {"Bucket": bucket, "Key": key}, {"touched": str(time.time())}
+    files.call_s3(
+        "copy_object", CopySource=source, Metadata=about, MetadataDirective="REPLACE", **source
+    )
+
+
+def _touch_others(files: Any, path: str) -> None:
+    files.setxattrs(path, touched=str(int(time.time())))
+
+
+_TOUCH: dict[str, Callable[[Any, str], None]] = {
+    "s3": _touch_s3,
+    "gs": _touch_others,
+    "abfs": _touch_others,
+}
 
 
 def _time(info: dict[str, Any]) -> float:

@@ -1,0 +1,207 @@
+"""What this machine knows of the records of an object store: copies on its disk, a listing, and packs of many records.
+
+A build looks thousands of records up. One listing says which of them are still there, and as they were: each with the
+tag of its content. What is not on this disk comes from packs, which hold many records in one object.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import logging
+import threading
+import uuid
+from contextlib import suppress
+from pathlib import Path
+
+from ..errors import StoreError
+from ..util.files import remove, replace
+from .backends.base import Backend, Entry
+from .names import ACTIONS, PACKS, pack_name, record_key
+from .records import MAX_RECORD_BYTES
+
+_log = logging.getLogger(__name__)
+
+_LISTED_AFTER = 32
+"""Records that are asked for one by one. A page of a listing has a thousand, and takes as long as a few of them."""
+
+_PACKED_AFTER = 256
+"""Records that a process had to ask for one by one although it has a listing, until it writes a pack for the next one."""
+
+_MAX_PACKS = 16
+"""With more of them, the next is written in place of all."""
+
+_MAX_PACKED_BYTES = 256 << 20
+"""What packs are read to; others are left out."""
+
+
+class Copies:
+    """Records on this disk, each with the tag that it had in the object store; nothing in them is trusted.
+
+    Args:
+        directory: Created when needed.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def get(self, key: str, tag: str) -> bytes | None:
+        """The record under `key`, if it is the one with that tag."""
+        with suppress(OSError):
+            with self._path(key).open("rb") as file:
+                content = file.read(MAX_RECORD_BYTES)
+            known, _, record = content.partition(b"\n")
+            if tag and tag in (known.decode("ascii", "replace"), md5(record)):
+                return record
+        return None
+
+    def put(self, key: str, tag: str, record: bytes) -> None:
+        """Keeps a record; a full disk is no reason to stop."""
+        path = self._path(key)
+        aside = path.with_name(f".{uuid.uuid4().hex}")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            aside.write_bytes(tag.encode() + b"\n" + record)
+            replace(aside, path)
+        except OSError:
+            with suppress(OSError):
+                remove(aside)
+
+    def drop(self, key: str) -> None:
+        """Forgets a record."""
+        with suppress(OSError):
+            remove(self._path(key))
+
+    def _path(self, key: str) -> Path:
+        return self._directory / key[:2] / key
+
+
+class Listing:
+    """What an object store says about all its records at one time; asked for by the first who needs many of them.
+
+    Any number of threads may use it at once.
+    """
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._guard = threading.Lock()
+        self._asked = 0
+        self._entries: dict[str, Entry] | None = None
+
+    def is_there(self) -> bool:
+        """Whether to use it; counts as one question."""
+        with self._guard:
+            self._asked += 1
+            if self._entries is None and self._asked > _LISTED_AFTER:
+                listed = ((record_key(entry.name), entry) for entry in self._backend.list(ACTIONS))
+                self._entries = {key: entry for key, entry in listed if key is not None}
+            return self._entries is not None
+
+    def get(self, key: str) -> Entry | None:
+        """What it says about a record; None if it had none."""
+        return None if self._entries is None else self._entries.get(key)
+
+    def note(self, key: str, entry: Entry | None) -> None:
+        """What this process has written or removed."""
+        with self._guard:
+            if self._entries is not None:
+                if entry is None:
+                    self._entries.pop(key, None)
+                else:
+                    self._entries[key] = entry
+
+
+class Packs:
+    """Copies of many records in one object each. A record of a pack counts if the listing has its tag.
+
+    Args:
+        backend: The object store.
+        writable: Whether to write packs for the next process.
+    """
+
+    def __init__(self, backend: Backend, *, writable: bool) -> None:
+        self._backend, self._writable = backend, writable
+        self._guard = threading.Lock()
+        self._loaded: dict[str, tuple[str, bytes]] | None = None
+        self._names: list[str] = []
+        self._new: dict[str, tuple[str, bytes]] = {}
+
+    def get(self, key: str, tag: str) -> bytes | None:
+        """The record under `key` with that tag, if a pack has it."""
+        with self._guard:
+            if self._loaded is None:
+                self._loaded = self._load()
+        known, record = self._loaded.get(key, ("", b""))
+        return record if tag and known == tag else None
+
+    def add(self, key: str, tag: str, record: bytes) -> None:
+        """A record that no pack had."""
+        if not (self._writable and tag):
+            return
+        with self._guard:
+            self._new[key] = tag, record
+            if len(self._new) < _PACKED_AFTER:
+                return
+            new, self._new = self._new, {}
+            merged = self._names if len(self._names) >= _MAX_PACKS else []
+            if merged:
+                new = {**(self._loaded or {}), **new}
+                self._names = []
+        try:
+            content = _pack(new)
+            name = pack_name(hashlib.sha256(content).hexdigest())
+            self._backend.create(name, content)
+            self._names.append(name)
+            for old in merged:
+                self._backend.remove(old)
+        except StoreError as error:  # who may read records only does not write packs
+            self._writable = False
+            _log.info("no pack of records: %s", error)
+
+    def _load(self) -> dict[str, tuple[str, bytes]]:
+        found: dict[str, tuple[str, bytes]] = {}
+        room = _MAX_PACKED_BYTES
+        # The latest first: there may be more than fit.
+        for entry in sorted(self._backend.list(PACKS), key=lambda one: -one.modified):
+            if entry.size > room:
+                break
+            with suppress(FileNotFoundError, ValueError, OSError, KeyError, TypeError, EOFError):
+                content = self._backend.read(entry.name)
+                if pack_name(hashlib.sha256(content).hexdigest()) != entry.name:
+                    continue
+                self._names.append(entry.name)
+                lines = _unpack(content, room)
+                room -= len(lines)
+                for line in lines.splitlines():
+                    one = json.loads(line)
+                    found.setdefault(str(one["key"]), (str(one["tag"]), one["record"].encode()))
+        return found
+
+
+def md5(content: bytes) -> str:
+    """The tag that servers give an object; it says which content is meant, not that somebody made it."""
+    return hashlib.md5(content, usedforsecurity=False).hexdigest()
+
+
+def _pack(records: dict[str, tuple[str, bytes]]) -> bytes:
+    lines = (
+        json.dumps({"key": key, "tag": tag, "record": record.decode("ascii", "replace")})
+        for key, (tag, record) in sorted(records.items())
+    )
+    return gzip.compress("\n".join(lines).encode(), mtime=0)
+
+
+def _unpack(content: bytes, limit: int) -> bytes:
+    """The lines of a pack.
+
+    Raises:
+        ValueError: There are more bytes than the limit.
+        OSError, EOFError: It is damaged.
+    """
+    with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
+        lines = file.read(limit + 1)
+    if len(lines) > limit:
+        raise ValueError("it is too large")
+    return lines
