@@ -20,7 +20,9 @@
     pictures = "model_specs"       # a directory with NAME.svg or NAME.png of models, for their pages
 
     [store]
-    upstream = ["/srv/modelwheel/release"]            # stores of others, which are only read
+    url = "s3://bucket/modelwheel"                    # a directory or an object store; by default a directory of the user
+    cache_gb = 50                                     # the most of object stores that stays on this disk
+    upstream = ["/srv/modelwheel/release"]            # stores of others, which are only read; also URLs
     trusted_keys = ["MCowBQYDK2VwAyEA..."]            # their records count if one of these signed them
 
     [sandbox]
@@ -61,6 +63,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 from .errors import UsageError
 from .limits import Limits
 from .platforms import PYTHONS, WHEEL_PLATFORMS
+from .util.places import is_url, url_problem
 from .util.words import suggest
 
 if sys.version_info >= (3, 11):
@@ -172,15 +175,29 @@ def _check_public_key(text: str) -> str:
 
 def _check_place(text: str) -> str:
     # Of either kind: the same file is read on every system, and a store that is not there is empty.
-    if not (PurePosixPath(text).is_absolute() or PureWindowsPath(text).is_absolute()):
-        raise PydanticCustomError("place", "must be an absolute path, such as /srv/modelwheel")
+    if is_url(text):
+        if problem := url_problem(text):
+            # The file is committed, and its addresses appear in logs: they must not hold a password.
+            raise PydanticCustomError("place", "{problem}", {"problem": problem})
+    elif not (PurePosixPath(text).is_absolute() or PureWindowsPath(text).is_absolute()):
+        raise PydanticCustomError(
+            "place",
+            "must be an absolute path, such as /srv/modelwheel, or a URL, such as s3://bucket/modelwheel",
+        )
     return text
 
 
-class StoreRules(_Section):
-    """The section `store`: the stores of others, and whose records count."""
+_Place = Annotated[StrictStr, AfterValidator(_check_place)]
 
-    upstream: tuple[Annotated[StrictStr, AfterValidator(_check_place)], ...] = ()
+
+class StoreRules(_Section):
+    """The section `store`: where it is, the stores of others, and whose records count."""
+
+    url: _Place | None = None
+    """A directory or an object store; by default the directory of `MODELWHEEL_CACHE_DIR` or of this user."""
+    cache_gb: Annotated[float, Constraint(strict=True, gt=0, allow_inf_nan=False)] = 50
+    """The most of object stores that stays on this disk, in gigabytes."""
+    upstream: tuple[_Place, ...] = ()
     trusted_keys: tuple[Annotated[StrictStr, AfterValidator(_check_public_key)], ...] = ()
 
 

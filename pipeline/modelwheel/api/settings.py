@@ -8,21 +8,39 @@ from ..config import load_config
 from ..sandbox.choose import Sandbox, choose_sandbox
 from ..sandbox.policy import Limits, Policy
 from ..store.store import Store
+from ..util.places import is_url
+
+_chosen: str | None = None
+"""The store that a command line names."""
+
+
+def choose_store(address: str | None) -> None:
+    """Lets `open_store` open another store than `modelwheel.toml` names; None for that one."""
+    global _chosen  # noqa: PLW0603 - as the command line, there is one for a process
+    _chosen = address
 
 
 def open_store() -> Store:
     """The user's store, with the upstreams and trusted keys of `modelwheel.toml`.
 
     Raises:
-        UsageError: The file has mistakes, or the key to sign with cannot be used.
+        UsageError: The file has mistakes, the address is not one of a store, or the key to sign with cannot be used.
+        EnvironmentProblemError: The packages for its object store are not installed.
     """
+    from ..store import opening
     from ..store.layers import Policy as StorePolicy
     from ..store.signatures import find_signer
 
     rules = load_config().store
-    upstream = tuple(map(Path, rules.upstream))
     signer = find_signer(rules.trusted_keys)
-    return Store(policy=StorePolicy(rules.trusted_keys, upstream, signer))
+    address = _chosen or rules.url
+    if address is not None and not is_url(address):
+        address = str(Path(address).expanduser().absolute())
+    return opening.open_store(
+        address,
+        StorePolicy(rules.trusted_keys, rules.upstream, signer),
+        cache_bytes=round(rules.cache_gb * 1e9),
+    )
 
 
 def open_sandbox(mode: Policy | None) -> Sandbox:

@@ -36,6 +36,7 @@ from .options import (
 )
 from .output import print_json, say, say_json
 from .sandboxes import SandboxMode, open_sandbox
+from .stores import with_store
 
 if TYPE_CHECKING:
     from ..engine.steps import Goal
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
         "modelwheel new digits --model digits.onnx --out model_specs",
     ],
 )
+@with_store
 def new(
     name: Annotated[
         str, typer.Argument(metavar="NAME", help="Name of the model, such as `my-model`.")
@@ -105,6 +107,7 @@ Lenient = Annotated[
         "modelwheel check --supported",
     ],
 )
+@with_store
 def check(
     specs: OptionalSpecsOrModels = None,
     spec_only: Annotated[
@@ -229,6 +232,7 @@ def _print_valid(specs: Sequence[Spec], as_json: bool) -> None:
         "modelwheel plan --platform linux-x86_64,linux-aarch64 model_specs",
     ],
 )
+@with_store
 def plan(
     specs: Specs,
     level: Levels = None,

@@ -18,6 +18,7 @@ from .models import load_any
 from .options import AsJson, BatchSizes, Levels, make_requests
 from .output import print_json
 from .sandboxes import SandboxMode, open_sandbox
+from .stores import with_store
 
 if TYPE_CHECKING:
     from ..bench.compare import Contender, Settings
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
         "modelwheel bench dist/model_digits-1.0.0-cp312-cp312-linux_x86_64.whl --peer onnx=digits.onnx",
     ],
 )
+@with_store
 def bench(
     model: Annotated[
         str,

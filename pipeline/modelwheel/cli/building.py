@@ -38,6 +38,7 @@ from .options import (
 )
 from .output import print_json, tell
 from .sandboxes import SandboxMode, open_sandbox
+from .stores import with_store
 
 if TYPE_CHECKING:
     from ..engine.build import BuildResult
@@ -95,6 +96,7 @@ def run_build(
         "modelwheel build --level x86-64-v3 --batch-size 1 --out dist model_specs/digits.yaml",
     ],
 )
+@with_store
 def build(
     specs: SpecsOrModels,
     level: Levels = None,
@@ -154,6 +156,7 @@ def build(
         "modelwheel compile --platform linux-aarch64 --out sdists model_specs",
     ],
 )
+@with_store
 def compile_(
     specs: Specs,
     platform: Platforms = None,
@@ -189,6 +192,7 @@ def compile_(
         "modelwheel bundle --platform linux-aarch64 --static-arena model_specs/digits.yaml",
     ],
 )
+@with_store
 def bundle(
     specs: SpecsOrModels,
     platform: Platforms = None,

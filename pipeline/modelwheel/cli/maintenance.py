@@ -11,6 +11,7 @@ from ..api.settings import open_store
 from .app import MAINTENANCE, app
 from .options import AsJson
 from .output import print_json, say
+from .stores import with_store
 
 
 class Role(str, Enum):
@@ -23,6 +24,7 @@ class Role(str, Enum):
 @app.command(
     rich_help_panel=MAINTENANCE, examples=["modelwheel doctor", "modelwheel doctor --for release"]
 )
+@with_store
 def doctor(
     role: Annotated[
         Role | None,
@@ -62,6 +64,7 @@ def doctor(
     rich_help_panel=MAINTENANCE,
     examples=["modelwheel cache", "modelwheel cache --remove-unused 30"],
 )
+@with_store
 def cache(
     remove_unused: Annotated[
         int | None,

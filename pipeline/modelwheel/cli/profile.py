@@ -16,6 +16,7 @@ from .models import load_any
 from .options import AsJson, make_requests
 from .output import print_json
 from .sandboxes import SandboxMode, open_sandbox
+from .stores import with_store
 
 
 @app.command(
@@ -25,6 +26,7 @@ from .sandboxes import SandboxMode, open_sandbox
         "modelwheel profile --batch-size 16 --flames flames.svg model_specs/digits.yaml",
     ],
 )
+@with_store
 def profile(
     spec: Annotated[
         str,

@@ -18,6 +18,7 @@ from .app import RELEASE, app
 from .options import AsJson, refuse_together
 from .output import print_json, say, tell
 from .sandboxes import SandboxMode, open_sandbox
+from .stores import with_store
 
 Distributions = Annotated[
     list[Path],
@@ -113,6 +114,7 @@ def _print_written(written: Sequence[tuple[Path, Path]], as_json: bool) -> None:
 @app.command(
     rich_help_panel=RELEASE, examples=["modelwheel rebuild dist/model_digits-1.0.0.tar.gz"]
 )
+@with_store
 def rebuild(
     files: Distributions,
     spec: Annotated[

@@ -28,6 +28,7 @@ from .options import (
     require_only,
 )
 from .output import print_json, say, tell
+from .stores import with_store
 
 if TYPE_CHECKING:
     from ..release.outcome import Outcome
@@ -201,6 +202,7 @@ def _cross_build(
 
 
 @app.command(rich_help_panel=RELEASE, examples=["modelwheel runtime --wheel"])
+@with_store
 def runtime(
     out: Annotated[Path, Out] = Path("dist"),
     wheel: Annotated[

@@ -15,6 +15,7 @@ from .app import AUTHOR, app
 from .options import AsJson, Specs, load, make_requests, refuse_together, refuse_without
 from .output import print_json, say
 from .sandboxes import SandboxMode, open_sandbox
+from .stores import with_store
 
 if TYPE_CHECKING:
     from ..bench.tune import Tuner
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
         "modelwheel tune --workload 1:70,16:25,100:5 model_specs/digits.yaml",
     ],
 )
+@with_store
 def tune(
     specs: Specs,
     flags: Annotated[

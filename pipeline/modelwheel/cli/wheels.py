@@ -28,6 +28,7 @@ from .options import (
 )
 from .output import print_json, say, say_json
 from .sandboxes import SandboxMode, open_sandbox
+from .stores import with_store
 
 if TYPE_CHECKING:
     from ..release.measure import Measurement
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
         "modelwheel verify --emulate wheels/model_digits-1.0.0-cp312-cp312-manylinux_2_17_aarch64.whl",
     ],
 )
+@with_store
 def verify(
     wheels: Wheels,
     provenance: Annotated[
@@ -110,6 +112,7 @@ def verify(
     rich_help_panel=RELEASE,
     examples=["modelwheel report dist", "modelwheel report --summary summary.md dist"],
 )
+@with_store
 def report(
     wheels: Wheels,
     index_url: Annotated[
@@ -231,6 +234,7 @@ Recompile = Annotated[
         "modelwheel inspect --replay dist/model_digits-1.0.0.tar.gz",
     ],
 )
+@with_store
 def inspect(
     files: Annotated[
         list[Path],

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from .backends.objects import ObjectBackend, is_url
+from ..util.places import is_url
+from .backends.objects import ObjectBackend
 from .eviction import DEFAULT_BYTES
 from .layers import Policy
 from .store import Store

@@ -25,10 +25,11 @@ from ..util.files import (
     replace,
 )
 from ..util.names import UnsafePathError
+from ..util.places import is_url
 from ..util.trees import open_regular, open_tree
 from .backends.base import Backend
 from .backends.directory import DirectoryBackend
-from .backends.objects import ObjectBackend, is_url
+from .backends.objects import ObjectBackend
 from .claims import Claims
 from .disk import default_root, disk_errors, is_read_only, work_errors
 from .eviction import DEFAULT_BYTES, CacheLimit

@@ -6,8 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..errors import EnvironmentProblemError, StoreError
+from ..util.places import is_url
 from ..util.words import count, size_text
+from .backends.objects import ObjectBackend
 from .garbage import disk_usage, list_entries
+from .names import record_name
 from .store import Store
 
 
@@ -15,12 +19,13 @@ from .store import Store
 class Summary:
     """What a store holds, and whose records count."""
 
-    directory: Path
+    directory: str
+    """Its path or URL."""
     results: int
     bytes: int
-    upstream: tuple[Path, ...]
-    missing: tuple[Path, ...]
-    """Upstreams that are not there."""
+    upstream: tuple[Path | str, ...]
+    missing: tuple[Path | str, ...]
+    """Upstreams that are not there, or cannot be read."""
     trusted_keys: tuple[str, ...]
     signs_with: str | None
     """The public key of the key that this process signs with."""
@@ -30,7 +35,7 @@ def summarise(store: Store) -> Summary:
     """Counts what is in the store's own directory."""
     signer = store.policy.signer
     return Summary(
-        store.root,
+        store.address,
         len(list_entries(store)),
         disk_usage(store),
         tuple(store.upstream),
@@ -40,9 +45,19 @@ def summarise(store: Store) -> Summary:
     )
 
 
-def missing_upstream(store: Store) -> tuple[Path, ...]:
-    """Upstreams that are not there."""
-    return tuple(path for path in store.upstream if not path.is_dir())
+def missing_upstream(store: Store) -> tuple[Path | str, ...]:
+    """Upstreams that are not there, or cannot be read."""
+    return tuple(place for place in store.upstream if not _is_there(place))
+
+
+def _is_there(place: Path | str) -> bool:
+    if not is_url(place):
+        return Path(place).is_dir()
+    try:
+        ObjectBackend(str(place)).stat(record_name("0" * 64))
+    except (StoreError, EnvironmentProblemError):
+        return False
+    return True
 
 
 def describe(summary: Summary) -> Iterator[str]:

@@ -16,8 +16,9 @@ from modelwheel.errors import EnvironmentProblemError, StoreError, UsageError
 from modelwheel.store.backends import objects
 from modelwheel.store.backends.base import Backend
 from modelwheel.store.backends.directory import DirectoryBackend, _rename_to_new
-from modelwheel.store.backends.objects import ObjectBackend, is_url
+from modelwheel.store.backends.objects import ObjectBackend
 from modelwheel.store.scratch import ScratchSpace
+from modelwheel.util.places import is_url
 from tests.support.object_stores import serve_objects
 
 
@@ -181,8 +182,8 @@ def test_a_backend_is_pickled_by_its_address(place: str) -> None:
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        ("http://example.org/store", "is not the address of a store"),
-        ("s3:///store", "is not the address of a store"),
+        ("http://example.org/store", "must be a directory, or one of s3://BUCKET/PREFIX, gs://"),
+        ("s3:///store", "must be a directory, or one of s3://BUCKET/PREFIX, gs://"),
         ("s3://key:canary@bucket/store", "credentials come from the environment"),
     ],
 )

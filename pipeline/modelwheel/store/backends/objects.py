@@ -16,13 +16,11 @@ from urllib.parse import urlsplit
 
 from ... import extras
 from ...errors import StoreError, UsageError
+from ...util.places import url_problem
 from . import failures
 from .base import Entry, check_name
 
 _Result = TypeVar("_Result")
-
-SCHEMES = ("s3", "gs", "abfs")
-"""Of addresses; each is the name of an extra, too."""
 
 PART = 8 << 20
 """Bytes of one request of a download."""
@@ -32,11 +30,6 @@ _TRIES = 4
 """Of what the libraries do not repeat themselves: answers that end too early, and writers at the same moment."""
 _CLOCK_SECONDS = 60.0
 """How long the difference between two clocks is taken for the same."""
-
-
-def is_url(address: str | Path) -> bool:
-    """Whether an address is that of an object store, or meant to be."""
-    return "://" in str(address)
 
 
 class ObjectBackend:
@@ -53,19 +46,11 @@ class ObjectBackend:
     """
 
     def __init__(self, url: str) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in SCHEMES or not parts.netloc:
-            known = ", ".join(f"{scheme}://" for scheme in SCHEMES)
-            raise UsageError(
-                f"{url} is not the address of a store: a directory, or a URL with {known}",
-                code="MW702",
-            )
-        if parts.password or parts.query or parts.fragment:
-            raise UsageError(
-                f"the address of a store is {parts.scheme}://BUCKET/PREFIX alone; credentials come from the environment",
-            )
-        extras.require(parts.scheme, f"a store at {parts.scheme}://")
-        self._url, self._scheme = url.rstrip("/"), parts.scheme
+        if problem := url_problem(url):
+            raise UsageError(f"the address of a store {problem}")
+        scheme = urlsplit(url).scheme
+        extras.require(scheme, f"a store at {scheme}://")
+        self._url, self._scheme = url.rstrip("/"), scheme
         self._guard = threading.Lock()
         self._opened: tuple[int, Any, str] | None = None
         self._anonymous = False
