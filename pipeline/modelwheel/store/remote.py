@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import threading
+import time
 import uuid
 from collections.abc import Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +21,7 @@ from filelock import FileLock
 from ..errors import StoreError
 from ..util.files import FileDigest, make_directory, remove
 from ..util.text import one_line
-from .backends.base import Backend, Entry
+from .backends.base import Backend, Entry, WrongSizeError
 from .copies import Copies, Listing, Packs, md5
 from .eviction import CacheLimit
 from .layers import Layer
@@ -167,6 +168,9 @@ class RemoteLayer(Layer):
                     self.backend.fetch(name, partial, size)
                 except FileNotFoundError:
                     return None
+                except WrongSizeError:
+                    remove(partial)
+                    break
                 except StoreError:
                     if size <= _LARGE:
                         remove(partial)
@@ -206,8 +210,9 @@ class OwnRemote(RemoteLayer):
     def touch(self, key: str) -> None:
         """Notes that the record under `key` was used, which takes a request: not each time."""
         entry = self._listing.get(key)
-        if entry is not None and self.backend.now() - entry.modified > _TOUCHED_SECONDS:
-            self._listing.note(key, replace(entry, modified=self.backend.now()))
+        # By the clock of this machine: nothing depends on some hours, and the server's takes a request.
+        if entry is not None and time.time() - entry.modified > _TOUCHED_SECONDS:
+            self._listing.note(key, replace(entry, modified=time.time()))
             with self._guard:
                 self._background = self._background or ThreadPoolExecutor(_AT_ONCE, "touch")
             self._background.submit(self._touch, record_name(key))
@@ -237,7 +242,7 @@ class OwnRemote(RemoteLayer):
             )
         tag = md5(content)
         self._copies.put(key, tag, content)
-        self._listing.note(key, Entry(name, len(content), self.backend.now(), tag))
+        self._listing.note(key, Entry(name, len(content), time.time(), tag))
         return content
 
     def _upload(self, file: FileDigest) -> None:

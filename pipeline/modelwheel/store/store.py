@@ -98,6 +98,7 @@ class Store:
                 for place in self.upstream
             ),
         )
+        self._origins: dict[str, Layer] = {}
         self._claims = None if backend is None else Claims(backend, self.root / "machine")
         self._scratch = ScratchSpace(self.root / "tmp")
         self._elsewhere = ScratchSpace()
@@ -127,12 +128,20 @@ class Store:
                 # The time of the last use decides what `collect_garbage` removes.
                 self._own.touch(key)
                 return record
-            return next(filter(None, (layer.lookup(key) for layer in self._layers[1:])), None)
+            return self._first(key, ((layer, layer.lookup(key)) for layer in self._layers[1:]))
 
     def peek(self, key: str) -> Record | None:
         """The record under `key` if its files exist with the right sizes; quick."""
         with self.disk_errors(self.record_path(key)):
-            return next(filter(None, (layer.peek(key) for layer in self._layers)), None)
+            return self._first(key, ((layer, layer.peek(key)) for layer in self._layers))
+
+    def _first(self, key: str, found: Iterable[tuple[Layer, Record | None]]) -> Record | None:
+        """The first record of several layers, whose contents are then looked for in the same one first."""
+        for layer, record in found:
+            if record is not None:
+                self._origins[key] = layer
+                return record
+        return None
 
     def contains(self, key: str) -> bool:
         """Whether `peek` finds something."""
@@ -294,7 +303,8 @@ class Store:
         """The blob of one file, verified, and where it was found."""
         file = record.files[name]
         with self.disk_errors(self.blobs.path(file.sha256)):
-            for layer in self._layers:
+            origin = self._origins.get(record.key, self._own)
+            for layer in (origin, *(other for other in self._layers if other is not origin)):
                 path = layer.find(file.sha256, file.size)
                 if path is not None:
                     return path, layer

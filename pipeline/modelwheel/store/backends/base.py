@@ -16,6 +16,10 @@ from ...errors import StoreError
 _NAME = re.compile(r"[a-z]+(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+")
 
 
+class WrongSizeError(StoreError):
+    """A file has another size than whoever reads it knows: it is damaged."""
+
+
 @dataclass(frozen=True)
 class Entry:
     """A file of a listing."""
@@ -53,6 +57,7 @@ class Backend(Protocol):
 
         Raises:
             FileNotFoundError: There is none.
+            WrongSizeError: It has another size.
         """
 
     def create(self, name: str, content: bytes | Path) -> bool:

@@ -16,7 +16,7 @@ from ...util.names import UnsafePathError
 from ...util.trees import open_regular
 from ..disk import disk_errors, is_damage, is_read_only
 from ..scratch import ScratchSpace
-from .base import Entry, check_name
+from .base import Entry, WrongSizeError, check_name
 
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS, errno.EACCES})
 """What file systems without hard links answer."""
@@ -47,7 +47,7 @@ class DirectoryBackend:
             source.seek(target.tell())
             shutil.copyfileobj(source, target)
             if target.tell() != size:
-                raise StoreError(f"{path} is damaged: it has {target.tell()} bytes, not {size}")
+                raise WrongSizeError(f"{path} is damaged: it has {target.tell()} bytes, not {size}")
 
     def create(self, name: str, content: bytes | Path) -> bool:
         path = self._path(name)

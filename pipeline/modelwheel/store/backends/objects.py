@@ -18,7 +18,7 @@ from ... import extras
 from ...errors import StoreError, UsageError
 from ...util.places import url_problem
 from . import failures
-from .base import Entry, check_name
+from .base import Entry, WrongSizeError, check_name
 
 _Result = TypeVar("_Result")
 
@@ -76,7 +76,7 @@ class ObjectBackend:
                 target.truncate(0)
             while target.tell() < size:
                 start = target.tell()
-                target.write(self._part(name, start, min(start + PART, size)))
+                target.write(self._part(name, start, min(start + PART, size), size))
 
     def create(self, name: str, content: bytes | Path) -> bool:
         pause = 0.2
@@ -157,18 +157,35 @@ class ObjectBackend:
         self.remove(name)
         return time.time() if entry is None else entry.modified
 
-    def _part(self, name: str, start: int, end: int) -> bytes:
+    def _part(self, name: str, start: int, end: int, size: int) -> bytes:
+        """Some bytes of an object of that size."""
+
+        def read(files: Any, path: str) -> bytes:
+            return cast("bytes", files.cat_file(path, start=start, end=end))
+
+        got = 0
         for _ in range(_TRIES):
-            part = self._call(
-                f"read {name}", name, lambda f, p: f.cat_file(p, start=start, end=end)
-            )
+            try:
+                part = self._call(f"read {name}", name, read)
+            except StoreError:
+                self._require_size(name, size)
+                raise
             if len(part) == end - start:
-                return cast("bytes", part)
+                return part
+            self._require_size(name, size)
+            got = len(part)
         raise StoreError(
-            f"cannot read {name} in the store {self._url}: the answer has {len(part)} bytes instead of {end - start}; "
-            "`modelwheel cache verify` finds damaged files",
+            f"cannot read {name} in the store {self._url}: answers have {got} bytes instead of {end - start}; "
+            "run the command again later",
             code="MW703",
         )
+
+    def _require_size(self, name: str, size: int) -> None:
+        entry = self.stat(name)
+        if entry is not None and entry.size != size:
+            raise WrongSizeError(
+                f"{self._url}/{name} is damaged: it has {entry.size} bytes, not {size}"
+            )
 
     def _create(self, name: str, content: bytes | Path) -> None:
         """Writes an object that is not there; raises what the library raises."""
