@@ -133,7 +133,7 @@ class Packs:
         with self._guard:
             if self._loaded is None:
                 self._loaded = self._load()
-        known, record = self._loaded.get(key, ("", b""))
+            known, record = self._loaded.get(key, ("", b""))
         return record if tag and known == tag else None
 
     def add(self, key: str, tag: str, record: bytes) -> None:
@@ -142,21 +142,22 @@ class Packs:
             return
         with self._guard:
             self._new[key] = tag, record
-            if len(self._new) < _PACKED_AFTER:
-                return
-            new, self._new = self._new, {}
-            merged = self._names if len(self._names) >= _MAX_PACKS else []
-            if merged:
-                new = {**(self._loaded or {}), **new}
-                self._names = []
+            if len(self._new) >= _PACKED_AFTER:
+                self._write()
+
+    def _write(self) -> None:
+        """Writes a pack of the new records; where there are many packs, one in place of all."""
+        new, self._new = self._new, {}
+        self._loaded = {**(self._loaded or {}), **new}
+        replaced = self._names if len(self._names) >= _MAX_PACKS else []
+        content = _pack(self._loaded if replaced else new)
+        name = pack_name(hashlib.sha256(content).hexdigest())
         try:
-            content = _pack(new)
-            name = pack_name(hashlib.sha256(content).hexdigest())
             self._backend.create(name, content)
-            self._names.append(name)
-            for old in merged:
+            self._names = [name] if replaced else [*self._names, name]
+            for old in replaced:
                 self._backend.remove(old)
-        except StoreError as error:  # who may read records only does not write packs
+        except StoreError as error:  # a store that is only read still works
             self._writable = False
             _log.info("no pack of records: %s", error)
 
@@ -167,7 +168,15 @@ class Packs:
         for entry in sorted(self._backend.list(PACKS), key=lambda one: -one.modified):
             if entry.size > room:
                 break
-            with suppress(FileNotFoundError, ValueError, OSError, KeyError, TypeError, EOFError):
+            with suppress(
+                FileNotFoundError,
+                ValueError,
+                OSError,
+                KeyError,
+                TypeError,
+                AttributeError,
+                EOFError,
+            ):
                 content = self._backend.read(entry.name)
                 if pack_name(hashlib.sha256(content).hexdigest()) != entry.name:
                     continue

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import pickle
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from hashlib import sha256
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -21,7 +23,7 @@ from modelwheel.store.backends.objects import ObjectBackend
 from modelwheel.store.eviction import CacheLimit
 from modelwheel.store.keys import action_key
 from modelwheel.store.layers import Policy
-from modelwheel.store.names import blob_name, record_name
+from modelwheel.store.names import blob_name, pack_name, record_name
 from modelwheel.store.opening import open_store
 from modelwheel.store.signatures import KEY_VARIABLE, Signer, find_signer
 from modelwheel.store.store import Store
@@ -149,6 +151,31 @@ def test_many_lookups_need_one_listing(
     assert sum(line.startswith("read packs/") for line in packed) == 2
     assert len(packed) == 1 + 4 + 1 + 2
     assert not any("blobs/" in line for line in warm + cold + packed)
+
+
+def test_many_packs_become_one(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(copies, "_PACKED_AFTER", 2)
+    monkeypatch.setattr(copies, "_MAX_PACKS", 3)
+    backend = machine().backend
+    packs = copies.Packs(backend, writable=True)
+    held = {f"{number}": (f"tag{number}", b"record %d" % number) for number in range(11)}
+    for key, (tag, record) in held.items():
+        assert packs.get(key, tag) is None
+        packs.add(key, tag, record)
+    assert len(list(backend.list("packs/"))) == 2
+    other = copies.Packs(backend, writable=False)
+    assert [key for key, (tag, record) in held.items() if other.get(key, tag) == record] == [
+        str(number) for number in range(10)
+    ]
+    assert other.get("1", "another tag") is None
+
+
+@pytest.mark.parametrize("content", [b"", b"\x1f\x8b\x08", gzip.compress(b'[1]\n{"key": 1}')])
+def test_damaged_packs_are_ignored(machine: Machine, content: bytes) -> None:
+    backend = machine().backend
+    backend.write(pack_name("0" * 64), gzip.compress(b'{"key": "1", "tag": "t", "record": "r"}'))
+    backend.write(pack_name(sha256(content).hexdigest()), content)
+    assert copies.Packs(backend, writable=False).get("1", "t") is None
 
 
 def test_what_others_publish_after_the_listing_is_found(
