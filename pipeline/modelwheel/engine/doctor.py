@@ -24,7 +24,7 @@ from ..prerequisites import BUILD_BYTES, Missing
 from ..sandbox.choose import find_sandbox
 from ..store.disk import CACHE_VARIABLE, default_root
 from ..store.store import Store
-from ..store.summary import missing_upstream
+from ..store.summary import find_problem, missing_upstream
 from ..util.http import Patience, Reader, explain
 from ..util.process import ProcessError, run
 from ..util.urls import redact
@@ -205,7 +205,11 @@ def _check_disk() -> Finding:
 
 
 def check_store(store: Store) -> Finding:
-    """Which stores are read, and whose records count."""
+    """Whether an object store can be used, which stores are read, and whose records count."""
+    problem = find_problem(store)
+    if problem is not None:
+        fix = "`modelwheel explain MW702` says which rights a store needs"
+        return _finding("store", ok=False, found=problem, fix=fix)
     trusted, missing = store.policy.trusted_keys, missing_upstream(store)
     found = [count(len(store.upstream), "upstream"), count(len(trusted), "trusted key")]
     if store.policy.signer is not None:

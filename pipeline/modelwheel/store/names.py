@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 ACTIONS, BLOBS, CLAIMS, PACKS = "actions/", "blobs/", "claims/", "packs/"
+PROBES = "probes/"
 
 _RECORD = re.compile(rf"{ACTIONS}([0-9a-f]{{2}})/(\1[0-9a-f]{{62}})\.json")
 

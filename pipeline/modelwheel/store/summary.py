@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,7 @@ from ..util.places import is_url
 from ..util.words import count, size_text
 from .backends.objects import ObjectBackend
 from .garbage import disk_usage, list_entries
-from .names import record_name
+from .names import PROBES, record_name
 from .store import Store
 
 
@@ -43,6 +44,25 @@ def summarise(store: Store) -> Summary:
         store.policy.trusted_keys,
         None if signer is None else signer.public_key,
     )
+
+
+def find_problem(store: Store) -> str | None:
+    """Why builds cannot use an object store, and how to fix it; None if they can, or if it is a directory."""
+    if not is_url(store.address):
+        return None
+    name = f"{PROBES}{uuid.uuid4().hex}"
+    try:
+        store.backend.create(name, b"first")
+        overwritten = store.backend.create(name, b"second")
+        store.backend.remove(name)
+    except StoreError as error:
+        return str(error)
+    if overwritten:
+        return (
+            f"the server of {store.address} overwrites objects that are to be created once (If-None-Match); use one that "
+            "keeps this condition, or another store"
+        )
+    return None
 
 
 def missing_upstream(store: Store) -> tuple[Path | str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 from pathlib import Path
@@ -14,10 +15,14 @@ import modelwheel as package
 from modelwheel.config import FILE_NAME, load_config
 from modelwheel.engine.doctor import check_store
 from modelwheel.errors import UsageError
+from modelwheel.store import opening
+from modelwheel.store.backends.objects import ObjectBackend
 from modelwheel.store.layers import Policy
 from modelwheel.store.signatures import KEY_VARIABLE, Signer
 from modelwheel.store.store import Store
+from modelwheel.store.summary import find_problem
 from tests.support.commands import Modelwheel
+from tests.support.object_stores import serve_objects
 from tests.support.stores import KEY, make, record_file
 
 PRIVATE = Ed25519PrivateKey.generate()
@@ -94,13 +99,80 @@ def test_the_doctor_shows_the_policy(tmp_path: Path) -> None:
         ('upstream = ["/srv", "srv"]', "store.upstream[1]: must be an absolute path"),
         ('trusted_keys = ["MCowBQ=="]', "store.trusted_keys[0]: must be an Ed25519 public key"),
         ('trusted_key = [""]', "store.trusted_key: unknown field. Did you mean 'trusted_keys'?"),
-        ('signing_key = ""', "store.signing_key: unknown field. Known here: upstream, trusted"),
+        (
+            'signing_key = ""',
+            "store.signing_key: unknown field. Known here: url, cache_gb, upstream",
+        ),
+        ('url = "srv"', "store.url: must be an absolute path, such as /srv/modelwheel, or a URL"),
+        ('url = "http://host/x"', "store.url: must be a directory, or one of s3://BUCKET/PREFIX"),
+        ('upstream = ["s3://me:secret@b"]', "store.upstream[0]: must be s3://BUCKET/PREFIX alone"),
+        ("cache_gb = 0", "store.cache_gb: must be greater than 0, got 0"),
     ],
 )
 def test_mistakes_in_the_policy(tmp_path: Path, line: str, message: str) -> None:
     (tmp_path / FILE_NAME).write_text(f"[store]\n{line}\n")
     with pytest.raises(UsageError, match=re.escape(message)):
         load_config(tmp_path)
+
+
+def test_the_option_and_the_file_name_a_store(modelwheel: Modelwheel, tmp_path: Path) -> None:
+    def shown(*options: str) -> str:
+        return modelwheel("cache", *options).out.splitlines()[0].rpartition(", in ")[2]
+
+    assert shown("--store", "here") == str(tmp_path / "here")
+    (tmp_path / FILE_NAME).write_text(f"[store]\nurl = {json.dumps(str(tmp_path / 'there'))}\n")
+    assert shown() == shown("--store", "") == str(tmp_path / "there")
+    assert shown("--store", "here") == str(tmp_path / "here")
+
+
+def test_a_store_in_a_bucket(modelwheel: Modelwheel, tmp_path: Path) -> None:
+    with serve_objects("s3") as url:
+        (tmp_path / FILE_NAME).write_text(f'[store]\nurl = "{url}/store"\nupstream = ["{url}/x"]\n')
+        assert modelwheel("cache").out.splitlines() == [
+            f"0 cached results, 0 bytes, in {url}/store",
+            f"read-only: {url}/x (all records count)",
+        ]
+        store = opening.open_store(f"{url}/store", cache=tmp_path / "own")
+        assert find_problem(store) is None
+        assert list(store.backend.list("")) == []
+
+
+def test_a_server_that_overwrites_is_no_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serve_objects("s3") as url:
+        store = opening.open_store(url, cache=tmp_path)
+        monkeypatch.setattr(ObjectBackend, "create", lambda *_: True)
+        finding = check_store(store)
+    assert not finding.ok
+    assert "overwrites objects that are to be created once (If-None-Match)" in finding.found
+
+
+def test_an_address_that_is_none(modelwheel: Modelwheel) -> None:
+    said = modelwheel("cache", "--store", "ftp://host/x", code=2).err
+    assert "the address of a store must be a directory, or one of s3://BUCKET/PREFIX" in said
+
+
+def test_every_command_that_opens_a_store_has_the_option() -> None:
+    """But those of CMS, whose options are CMS's."""
+    opening = {"open_store", "load_any", "run_build"}
+    for path in (Path(package.__file__).parent / "cli").glob("*.py"):
+        functions = [
+            node for node in ast.parse(path.read_text()).body if isinstance(node, ast.FunctionDef)
+        ]
+        calls = {
+            function.name: {
+                node.func.id
+                for node in ast.walk(function)
+                if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+            }
+            for function in functions
+        }
+        for function in functions:
+            decorators = [ast.unparse(each) for each in function.decorator_list]
+            used = calls[function.name].union(*map(calls.get, calls[function.name] & calls.keys()))
+            if any(each.startswith("app.command") for each in decorators) and opening & used:
+                assert "with_store" in decorators, f"{path.name}: {function.name}"
 
 
 def test_windows_paths_are_paths_everywhere(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from ... import extras
 from ...errors import StoreError, UsageError
 from ...util.places import url_problem
+from ..names import PROBES
 from . import failures
 from .base import Entry, WrongSizeError, check_name
 
@@ -151,7 +152,7 @@ class ObjectBackend:
             except FileNotFoundError as error:
                 raise self._explained(error, "read the clock") from error
         # The others show no header of an answer: the time of a new object is the server's, too.
-        name = f"clock/{uuid.uuid4().hex}"
+        name = f"{PROBES}{uuid.uuid4().hex}"
         self.write(name, b"")
         entry = self.stat(name)
         self.remove(name)
