@@ -40,7 +40,7 @@ _OLD_SECONDS = 12 * 3600.0
 """A content older than this is made young before a new record needs it: if no other record does, a collection may be
 about to remove it."""
 
-_TOUCHED_SECONDS = 7 * 24 * 3600.0
+TOUCHED_SECONDS = 7 * 24 * 3600.0
 """By how much the time of the last use of a record is wrong at most."""
 
 _AT_ONCE = 8
@@ -74,6 +74,7 @@ class RemoteLayer(Layer):
         self.backend = backend
         self._limit = limit
         self._copies = Copies(self.root / "records")
+        self._entries: dict[str, Entry] = {}
         self._listing = Listing(backend)
         self._packs = Packs(backend, writable=writable)
 
@@ -123,30 +124,29 @@ class RemoteLayer(Layer):
                     yield parse(key, self.backend.read(entry.name)), entry.modified
 
     def _content(self, key: str, *, asked: bool) -> bytes | None:
-        if not self._listing.is_there():
-            return self._ask(key, "")
-        entry = self._listing.get(key)
+        listed = self._listing.is_there()
+        entry = self._listing.get(key) if listed else None
+        if entry is None and (asked or not listed):
+            entry, listed = self.backend.stat(record_name(key)), False
         if entry is None:
-            return self._ask(key, "") if asked else None
+            return None
+        self._entries[key] = entry
         content = self._copies.get(key, entry.tag)
         if content is None:
-            content = self._packs.get(key, entry.tag)
+            content = self._packs.get(key, entry.tag) if listed else None
+            if content is None:
+                content = self._ask(key)
+                if content is not None and listed:
+                    self._packs.add(key, entry.tag, content)
             if content is not None:
                 self._copies.put(key, entry.tag, content)
-        if content is None:
-            content = self._ask(key, entry.tag)
-            if content is not None:
-                self._packs.add(key, entry.tag, content)
         return content
 
-    def _ask(self, key: str, tag: str) -> bytes | None:
+    def _ask(self, key: str) -> bytes | None:
         try:
-            content = self.backend.read(record_name(key))
+            return self.backend.read(record_name(key))
         except FileNotFoundError:
-            self._copies.drop(key)
             return None
-        self._copies.put(key, tag or md5(content), content)
-        return content
 
     def _download(self, sha256: str, size: int | None) -> Path | None:
         name = blob_name(sha256)
@@ -209,10 +209,10 @@ class OwnRemote(RemoteLayer):
 
     def touch(self, key: str) -> None:
         """Notes that the record under `key` was used, which takes a request: not each time."""
-        entry = self._listing.get(key)
+        entry = self._entries.get(key)
         # By the clock of this machine: nothing depends on some hours, and the server's takes a request.
-        if entry is not None and time.time() - entry.modified > _TOUCHED_SECONDS:
-            self._listing.note(key, replace(entry, modified=time.time()))
+        if entry is not None and time.time() - entry.modified > TOUCHED_SECONDS:
+            self._entries[key] = replace(entry, modified=time.time())
             with self._guard:
                 self._background = self._background or ThreadPoolExecutor(_AT_ONCE, "touch")
             self._background.submit(self._touch, record_name(key))

@@ -170,7 +170,8 @@ def test_every_command_that_opens_a_store_has_the_option() -> None:
         }
         for function in functions:
             decorators = [ast.unparse(each) for each in function.decorator_list]
-            used = calls[function.name].union(*map(calls.get, calls[function.name] & calls.keys()))
+            called = calls[function.name]
+            used = called.union(*(calls[name] for name in called & calls.keys()))
             if any(each.startswith("app.command") for each in decorators) and opening & used:
                 assert "with_store" in decorators, f"{path.name}: {function.name}"
 

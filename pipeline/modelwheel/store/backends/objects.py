@@ -55,6 +55,7 @@ class ObjectBackend:
         self._guard = threading.Lock()
         self._opened: tuple[int, Any, str] | None = None
         self._anonymous = False
+        self._found = False
         self._clock: tuple[float, float] | None = None
 
     def __reduce__(self) -> tuple[type[ObjectBackend], tuple[str]]:
@@ -128,8 +129,11 @@ class ObjectBackend:
 
     def stat(self, name: str) -> Entry | None:
         try:
-            info = self._call(f"read {name}", name, lambda files, path: files.info(path))
+            info = self._call(f"read {name}", name, _STAT.get(self._scheme, _stat_others))
         except FileNotFoundError:
+            if not self._found:  # a listing tells whether the bucket is missing, too
+                list(self.list(name))
+                self._found = True
             return None
         return self._entry(info) if info.get("type") == "file" else None
 
@@ -268,6 +272,21 @@ class ObjectBackend:
         root = self._files()[1]
         name = str(info["name"]).removeprefix(root).lstrip("/")
         return Entry(name, int(info["size"] or 0), _time(info), _tag(info))
+
+
+def _stat_s3(files: Any, path: str) -> dict[str, Any]:
+    # `info` would look for a directory of that name, too.
+    bucket, _, key = path.partition("/")
+    answer: dict[str, Any] = files.call_s3("head_object", Bucket=bucket, Key=key)
+    return {**answer, "name": path, "size": answer["ContentLength"], "type": "file"}
+
+
+def _stat_others(files: Any, path: str) -> dict[str, Any]:
+    info: dict[str, Any] = files.info(path)
+    return info
+
+
+_STAT: dict[str, Callable[[Any, str], dict[str, Any]]] = {"s3": _stat_s3}
 
 
 def _touch_s3(files: Any, path: str) -> None:
