@@ -15,6 +15,7 @@ from pathlib import Path
 from modelwheel.compiler.jobs import InspectRequest, Job
 from modelwheel.compiler.pool import WorkerPool
 from modelwheel.engine.delivery import deliver
+from modelwheel.engine.reporting import SilentReporter
 from modelwheel.engine.scheduler import Task, Tools, run_steps
 from modelwheel.engine.steps.base import JobStep, LocalStep, Records, Step, Workspace
 from modelwheel.errors import ModelwheelError
@@ -110,17 +111,13 @@ def say(line: str) -> None:
     sys.stdout.flush()
 
 
-class _Printer:
+class _Printer(SilentReporter):
     """A reporter for the process that will kill this one."""
 
-    def planned(self, names: Sequence[str]) -> None: ...
-
-    def started(self, name: str) -> None:
+    def started(self, name: str, worker: str | None = None) -> None:  # noqa: ARG002
         say(f"started {name}")
 
-    def progressed(self, name: str, text: str) -> None: ...
-
-    def finished(self, name: str, seconds: float, *, cached: bool) -> None:  # noqa: ARG002
+    def finished(self, name: str, seconds: float, *, cached: bool, size: int | None = None) -> None:  # noqa: ARG002
         say(f"{'cached' if cached else 'finished'} {name}")
 
     def failed(self, name: str, error: ModelwheelError) -> None:

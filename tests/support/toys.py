@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from modelwheel.compiler.jobs import InspectRequest, Job, JobResult
+from modelwheel.engine.reporting import SilentReporter
 from modelwheel.engine.steps.base import JobStep, LocalStep, Records, Step, Workspace
 from modelwheel.errors import ModelwheelError
 from modelwheel.store.keys import action_key
@@ -129,7 +130,7 @@ class ThreadPool:
 
 
 @dataclass
-class Recorder:
+class Recorder(SilentReporter):
     """A reporter that remembers every event, in order."""
 
     events: list[tuple[str, str]] = field(default_factory=list)
@@ -145,12 +146,10 @@ class Recorder:
         for name in names:
             self._add("planned", name)
 
-    def started(self, name: str) -> None:
+    def started(self, name: str, worker: str | None = None) -> None:  # noqa: ARG002
         self._add("started", name)
 
-    def progressed(self, name: str, text: str) -> None: ...
-
-    def finished(self, name: str, seconds: float, *, cached: bool) -> None:  # noqa: ARG002
+    def finished(self, name: str, seconds: float, *, cached: bool, size: int | None = None) -> None:  # noqa: ARG002
         self._add("cached" if cached else "finished", name)
 
     def failed(self, name: str, error: ModelwheelError) -> None:

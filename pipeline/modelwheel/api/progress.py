@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
+from ..engine.reporting import SilentReporter
 from ..errors import ModelwheelError
 from ..util.text import one_line
 from ..util.words import time_text
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
     from ..compiler.findings import Finding
 
 
-class Display:
-    """A `modelwheel.engine.build.Reporter` and a `modelwheel.util.watching.Watcher`.
+class Display(SilentReporter):
+    """A `modelwheel.engine.reporting.Reporter` and a `modelwheel.util.watching.Watcher`.
 
     In a notebook without ipywidgets, which a live bar needs, each step that took time has a line.
 
@@ -74,7 +75,7 @@ class Display:
             total = self._progress.tasks[0].total or 0
             self._progress.update(self._task, total=total + len(names))
 
-    def started(self, name: str) -> None:
+    def started(self, name: str, worker: str | None = None) -> None:  # noqa: ARG002
         with self._guard:
             self._running[name] = ""
             self._show()
@@ -85,7 +86,7 @@ class Display:
                 self._running[name] = f": {text}"
                 self._show()
 
-    def finished(self, name: str, seconds: float, *, cached: bool) -> None:
+    def finished(self, name: str, seconds: float, *, cached: bool, size: int | None = None) -> None:  # noqa: ARG002
         self._done(name)
         if self._lines and not cached:
             self._console.print(Text(f"{one_line(name)} ({time_text(seconds)})", style="dim"))

@@ -4,59 +4,38 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from ..compiler.findings import Finding
 from ..compiler.readings import reading_of
-from ..engine.build import BuildOptions, BuildResult, Reporter, build
+from ..engine.build import BuildOptions, BuildResult, build
 from ..engine.programs import stored_programs
-from ..errors import ModelwheelError
+from ..engine.reporting import Reporter, Several, SilentReporter
 from ..request import Request
 from ..source import fetch as source
 from ..store.store import Store
 from .compare import FORMATS, Contender
 
 
-@dataclass
-class _Stopwatch:
+class _Stopwatch(SilentReporter):
     """Adds up what the steps of each request take."""
 
-    display: Reporter
-
-    def __post_init__(self) -> None:
+    def __init__(self) -> None:
         self.seconds: dict[str, float] = defaultdict(float)
         self.cached: set[str] = set()
 
-    def planned(self, names: Sequence[str]) -> None:
-        self.display.planned(names)
-
-    def started(self, name: str) -> None:
-        self.display.started(name)
-
-    def progressed(self, name: str, text: str) -> None:
-        self.display.progressed(name, text)
-
-    def finished(self, name: str, seconds: float, *, cached: bool) -> None:
+    def finished(self, name: str, seconds: float, *, cached: bool, size: int | None = None) -> None:  # noqa: ARG002
         request, _, step = name.partition("/")
         self.seconds[request] += seconds
         if cached and step != "fetch":
             self.cached.add(request)
-        self.display.finished(name, seconds, cached=cached)
-
-    def failed(self, name: str, error: ModelwheelError) -> None:
-        self.display.failed(name, error)
-
-    def findings(self, name: str, findings: Sequence[Finding]) -> None:
-        self.display.findings(name, findings)
 
 
 def build_contenders(
     requests: Sequence[Request], store: Store, options: BuildOptions, reporter: Reporter
 ) -> list[tuple[BuildResult, Contender | None]]:
     """Builds wheels; each contender has what a spec knows. None where the build failed."""
-    stopwatch = _Stopwatch(reporter)
-    results = build(requests, store, options, stopwatch)
+    stopwatch = _Stopwatch()
+    results = build(requests, store, options, Several(reporter, stopwatch))
     return [(result, _contender(result, store, stopwatch)) for result in results]
 
 

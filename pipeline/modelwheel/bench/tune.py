@@ -10,8 +10,9 @@ from pathlib import Path
 from ..assembly.manifest import Manifest
 from ..assembly.splits import first_sizes, lowest_times, times
 from ..compiler.jobs import KERNELS
-from ..engine.build import BuildOptions, Reporter, build
+from ..engine.build import BuildOptions, build
 from ..engine.programs import stored_records
+from ..engine.reporting import Reporter
 from ..engine.steps.model import compile_name
 from ..errors import UsageError
 from ..levels import LEVELS, Level, cpu_name

@@ -10,10 +10,8 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Protocol
 
 from ..compiler import check
-from ..compiler.findings import Finding
 from ..compiler.freeze import SIGNATURE, FrozenSignature
 from ..compiler.fusions import Replaced
 from ..compiler.pool import WorkerPool
@@ -28,7 +26,6 @@ from ..store.records import Record
 from ..store.store import Store
 from ..util.records import as_json
 from ..wheelfile.reports import Report, parse_report
-from . import scheduler
 from .ahead import Ahead
 from .delivery import (
     deliver,
@@ -38,19 +35,13 @@ from .delivery import (
     deliver_unverified,
     writing_to,
 )
+from .reporting import Reporter
 from .scheduler import Outcome, Task, Tools, run_steps
 from .steps import Goal, steps_of
 from .steps.base import Step
 from .steps.bundle import BundleStep
 from .steps.distribution import REPORT, SdistStep, VerifyStep
 from .steps.model import FreezeStep, InspectStep, read_inspection
-
-
-class Reporter(scheduler.Reporter, Protocol):
-    """Also receives the findings of the check."""
-
-    def findings(self, name: str, findings: Sequence[Finding]) -> None:
-        """What the check found in a model."""
 
 
 @dataclass(frozen=True)

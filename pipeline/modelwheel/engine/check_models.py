@@ -30,7 +30,8 @@ from ..store.store import Store
 from ..util.text import one_line
 from ..util.watching import each
 from ..util.words import count
-from .scheduler import Outcome, Reporter, Task, Tools, run_steps
+from .reporting import Reporter
+from .scheduler import Outcome, Task, Tools, run_steps
 from .steps.base import Step
 from .steps.model import CompileStep, FreezeStep, InspectStep, inspection_key, read_inspection
 

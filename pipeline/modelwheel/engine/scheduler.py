@@ -24,6 +24,7 @@ from ..store.store import Store
 from ..util.process import kill_all
 from .ahead import Ahead
 from .delivery import writing_to
+from .reporting import Reporter
 from .steps.base import JobStep, LocalStep, Records, Step, Workspace
 
 _LOCAL_STEPS = 2
@@ -32,25 +33,6 @@ of the bindings use one: the other is for another step."""
 
 _MAX_WAITING = 32
 """Threads that wait for workers; the pool limits how many workers there are."""
-
-
-class Reporter(Protocol):
-    """Receives the progress of a build. `started` is called from several threads, the rest from one."""
-
-    def planned(self, names: Sequence[str]) -> None:
-        """These steps will run, or be taken from the store."""
-
-    def started(self, name: str) -> None:
-        """A step starts to run."""
-
-    def progressed(self, name: str, text: str) -> None:
-        """How far a running step is, in a few words."""
-
-    def finished(self, name: str, seconds: float, *, cached: bool) -> None:
-        """A step has its result."""
-
-    def failed(self, name: str, error: ModelwheelError) -> None:
-        """A step failed; the steps that need it are left out."""
 
 
 class Pool(Protocol):
@@ -267,7 +249,9 @@ class _Run:
             return
         self.outcome.records[step.name] = done.record
         (self.outcome.cached if done.cached else self.outcome.run).append(step.name)
-        self._tools.reporter.finished(step.name, done.seconds, cached=done.cached)
+        self._tools.reporter.finished(
+            step.name, done.seconds, cached=done.cached, size=done.record.size
+        )
         # Only after success: whatever needs a failed step never becomes ready.
         self._sorter.done(step.name)
 

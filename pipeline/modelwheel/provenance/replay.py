@@ -22,8 +22,9 @@ from pydantic import ValidationError
 from .. import __version__
 from ..assembly.manifest import File, Manifest
 from ..compiler.freeze import GRAPH
-from ..engine.build import BuildOptions, BuildResult, Reporter, build
+from ..engine.build import BuildOptions, BuildResult, build
 from ..engine.plan import plan
+from ..engine.reporting import Reporter
 from ..errors import EnvironmentProblemError, ModelwheelError, ReplayError, SpecError
 from ..limits import Limits
 from ..request import Request, make_request

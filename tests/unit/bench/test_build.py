@@ -14,10 +14,6 @@ from modelwheel.spec import load_spec
 from modelwheel.store.store import Store
 
 
-class Ignored:
-    """Watches no build."""
-
-
 @pytest.mark.parametrize(
     ("place", "file"),
     [("directory: held", "net.onnx"), ("directory: held, path: net.onnx", "net.onnx")],
@@ -36,7 +32,7 @@ def test_peers_get_the_file_that_a_directory_holds(
     held = request.holding(source.fetch(request.spec.origin, store).file)
     result = BuildResult(held)
     result.wheel = tmp_path / "model_net-1.0.0-py3-none-any.whl"
-    contender = module._contender(result, store, module._Stopwatch(Ignored()))  # type: ignore[arg-type]
+    contender = module._contender(result, store, module._Stopwatch())
     assert contender is not None
     assert contender.files["onnx"].name == file
     assert contender.files["onnx"].read_bytes() == b"onnx"

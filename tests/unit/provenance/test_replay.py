@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from modelwheel.assembly.manifest import Manifest
+from modelwheel.engine.reporting import SilentReporter
 from modelwheel.errors import ReplayError
 from modelwheel.provenance.replay import Link, choose_store, require_whole, trace
 from modelwheel.spec import load_spec
@@ -18,20 +18,9 @@ from tests.support.described import describe, wheel_files, write_wheel
 from tests.support.sandboxes import NONE
 
 
-class Silent:
-    """A reporter that says nothing."""
-
-    def planned(self, names: Any) -> None: ...
-    def started(self, name: str) -> None: ...
-    def progressed(self, name: str, text: str) -> None: ...
-    def finished(self, name: str, seconds: float, *, cached: bool) -> None: ...
-    def failed(self, name: str, error: Any) -> None: ...
-    def findings(self, name: str, findings: Any) -> None: ...
-
-
 def follow(manifest: Manifest, directory: Path, spec: Path | None = None) -> dict[str, Link]:
     contents = open_contents(write_wheel(directory, wheel_files(manifest)))
-    links = trace(contents, Store(directory / "cache"), NONE, Silent(), spec)
+    links = trace(contents, Store(directory / "cache"), NONE, SilentReporter(), spec)
     return {link.name: link for link in links}
 
 

@@ -25,6 +25,7 @@ from rich.progress import (
 from rich.table import Column
 from rich.text import Text
 
+from ...engine.reporting import SilentReporter
 from ...errors import ModelwheelError
 from ...util.words import time_text
 from ..output import is_quiet
@@ -66,8 +67,8 @@ class _RunningColumn(ProgressColumn):
         return running
 
 
-class BuildDisplay:
-    """A `modelwheel.engine.build.Reporter` and a `modelwheel.util.watching.Watcher` for people.
+class BuildDisplay(SilentReporter):
+    """A `modelwheel.engine.reporting.Reporter` and a `modelwheel.util.watching.Watcher` for people.
 
     Warnings are shown even with `--quiet`.
 
@@ -125,7 +126,7 @@ class BuildDisplay:
             total = self._progress.tasks[0].total or 0
             self._progress.update(self._task, total=total + len(names))
 
-    def started(self, name: str) -> None:
+    def started(self, name: str, worker: str | None = None) -> None:  # noqa: ARG002
         with self._guard:
             self._running.append(name)
             self._show()
@@ -136,7 +137,7 @@ class BuildDisplay:
                 self._progressed[name] = text
                 self._show()
 
-    def finished(self, name: str, seconds: float, *, cached: bool) -> None:
+    def finished(self, name: str, seconds: float, *, cached: bool, size: int | None = None) -> None:  # noqa: ARG002
         with self._guard:
             self._done(name)
             if self._results and not cached:
