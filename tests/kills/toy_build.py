@@ -8,9 +8,10 @@ from __future__ import annotations
 import hashlib
 import sys
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from modelwheel.compiler.jobs import InspectRequest, Job
 from modelwheel.compiler.pool import WorkerPool
@@ -22,7 +23,6 @@ from modelwheel.errors import ModelwheelError
 from modelwheel.sandbox.choose import choose_sandbox
 from modelwheel.sandbox.policy import Policy
 from modelwheel.source.fetch import fetch, is_at_hand
-from modelwheel.store.keys import action_key
 from modelwheel.store.records import Record
 from modelwheel.store.store import Store
 from modelwheel.util.process import run
@@ -48,11 +48,11 @@ class _Toy(Step):
     def needs(self) -> tuple[str, ...]:
         return self.after
 
-    def key(self, store: Store, records: Records) -> str:  # noqa: ARG002
+    def key_inputs(self, store: Store, records: Records) -> Mapping[str, Any]:  # noqa: ARG002
         needs = {
             name: sorted(f.sha256 for f in records[name].files.values()) for name in self.after
         }
-        return action_key("kills", label=self.label, needs=needs)
+        return {"label": self.label, "needs": needs}
 
 
 class _Job(_Toy, JobStep):

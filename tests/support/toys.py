@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from modelwheel.compiler.jobs import InspectRequest, Job, JobResult
 from modelwheel.engine.reporting import SilentReporter
@@ -45,10 +45,9 @@ class _Toy(Step):
     def needs(self) -> tuple[str, ...]:
         return self.after
 
-    def key(self, store: Store, records: Records) -> str:  # noqa: ARG002
-        return toy_key(
-            self.label, {name: records[name].files["text"].sha256 for name in self.after}
-        )
+    def key_inputs(self, store: Store, records: Records) -> Mapping[str, Any]:  # noqa: ARG002
+        needs = {name: records[name].files["text"].sha256 for name in self.after}
+        return {"label": self.label, "needs": needs}
 
     def text(self, workspace: Workspace) -> str:
         """The content of the result."""
@@ -56,9 +55,9 @@ class _Toy(Step):
         return f"{self.label}({', '.join(part.decode() for part in read)})"
 
 
-def toy_key(label: str, needs: Mapping[str, str] | None = None) -> str:
-    """The key of a toy step; `needs` holds the hashes of the results that it needs."""
-    return action_key("toy", label=label, needs=dict(needs or {}))
+def toy_key(label: str) -> str:
+    """The key of a `ToyJob` that needs no other step."""
+    return action_key(ToyJob.kind, label=label, needs={})
 
 
 @dataclass(frozen=True)

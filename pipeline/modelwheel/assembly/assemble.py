@@ -86,13 +86,13 @@ class Project:
                 for name, text in request.spec.license_texts.items()
             },
             "labels": {name: list(texts) for name, texts in request.spec.label_texts.items()},
-            "frozen": {str(extent): _hashes(record) for extent, record in self.frozen.items()},
+            "frozen": {str(extent): record.hashes for extent, record in self.frozen.items()},
             # A list, as the order of variants in the manifest follows it.
             "compiled": [
-                [platform, level, str(extent), _hashes(record)]
+                [platform, level, str(extent), record.hashes]
                 for (platform, level, extent), record in self.compiled.items()
             ],
-            "reference": {n: h for n, h in _hashes(self.reference).items() if n != TIMES},
+            "reference": {n: h for n, h in self.reference.hashes.items() if n != TIMES},
             **({"profiled": True} if self.profiled else {}),
         }
 
@@ -124,10 +124,6 @@ class Project:
             reference=reference,
             reference_sha256=self.reference.files[ARRAYS].sha256,
         )
-
-
-def _hashes(record: Record) -> dict[str, str]:
-    return {name: file.sha256 for name, file in record.files.items()}
 
 
 def write_project_files(project: Project, model: Path, out: Path) -> None:

@@ -338,3 +338,7 @@ class JobResult:
 
     seconds: float
     """The duration of the job itself, without the wait for a worker."""
+    cpu_seconds: float | None = None
+    """Processor time of all its threads; None if it is not known."""
+    peak_bytes: int | None = None
+    """The most memory that it had beyond what TensorFlow needs; None if it is not known."""

@@ -97,6 +97,8 @@ class Reply(JsonRecord):
     """The exit code of the job's process, negative for a signal."""
     log: str = ""
     """The end of what it wrote to standard error, if there is no answer."""
+    cpu_seconds: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    """Processor time of its process; 0 if that is not known."""
     peak_bytes: int = Field(default=0, ge=0)
     """The most memory that its process had beyond the worker's own; 0 if that is not known."""
 

@@ -162,7 +162,10 @@ class WorkerProcess:
             if reply.answer is None or reply.answer.error is not None:
                 raise self._failure(reply, staged, limits, step or f"the step {job.kind}")
             self._exchange.take(job, staged, limits.file_bytes)
-            return JobResult(reply.answer.seconds)
+            # A worker that does not fork measures neither.
+            return JobResult(
+                reply.answer.seconds, reply.cpu_seconds or None, reply.peak_bytes or None
+            )
         finally:
             self._exchange.remove(number)
 

@@ -30,10 +30,11 @@ from ..store.store import Store
 from ..util.text import one_line
 from ..util.watching import each
 from ..util.words import count
+from .notes import note_of
 from .reporting import Reporter
 from .scheduler import Outcome, Task, Tools, run_steps
 from .steps.base import Step
-from .steps.model import CompileStep, FreezeStep, InspectStep, inspection_key, read_inspection
+from .steps.model import CompileStep, FreezeStep, InspectStep, inspection_inputs, read_inspection
 
 
 def first_line(text: object) -> str:
@@ -236,11 +237,14 @@ def inspect(
     name: str, model: source.FetchedModel, reading: Reading, store: Store, pool: WorkerPool
 ) -> Inspection:
     """What a model holds; from the store if it was inspected before."""
-    key = inspection_key(model.tree_sha256, reading)
+    inputs = inspection_inputs(model.tree_sha256, reading)
+    key = action_key(InspectStep.kind, **inputs)
     record = store.lookup(key)
     if record is None:
         with store.scratch() as out:
+            step = f"{name}/{InspectStep.kind}"
             job = InspectRequest(reading=reading).job(model.directory, out)
-            pool.submit(job, step=f"{name}/inspect").result()
-            record = store.publish(key, out, {"step": "inspect"})
+            used = pool.submit(job, step=step).result()
+            note = note_of(step, InspectStep.kind, inputs, used, model.directory)
+            record = store.publish(key, out, note)
     return read_inspection(store, record)

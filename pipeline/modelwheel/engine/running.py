@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Event
-from typing import Protocol
+from typing import Any, Protocol
 
 from ..compiler.jobs import Job, JobResult
 from ..sandbox.choose import Sandbox
+from ..store.keys import action_key
 from ..store.records import Record
 from ..store.store import Store
 from .ahead import Ahead
 from .delivery import writing_to
+from .notes import note_of
 from .steps.base import JobStep, LocalStep, Records, Step, Workspace
 
 
@@ -120,7 +122,8 @@ def run_step(order: Order, place: Place) -> Done:
     """
     step, store = order.step, place.store
     # Looked up without the lock first: a finished result never has to wait for anybody.
-    key = step.key(store, order.records)
+    inputs = step.key_inputs(store, order.records)
+    key = action_key(step.kind, **inputs)
     record = store.lookup(key)
     if record is not None:
         return Done(record, 0.0, cached=True)
@@ -129,11 +132,11 @@ def run_step(order: Order, place: Place) -> Done:
         record = store.lookup(key)  # another build may have done it meanwhile
         if record is not None:
             return Done(record, 0.0, cached=True)
-        record, seconds = _run(order, place, key)
+        record, seconds = _run(order, place, inputs)
     return Done(record, seconds, cached=False)
 
 
-def _run(order: Order, place: Place, key: str) -> tuple[Record, float]:
+def _run(order: Order, place: Place, inputs: Mapping[str, Any]) -> tuple[Record, float]:
     """Runs a step; returns its result and the seconds of work, without the wait for a worker."""
     step, store = order.step, place.store
     workspace = Workspace(store, order.model, order.records, place.sandbox)
@@ -145,25 +148,26 @@ def _run(order: Order, place: Place, key: str) -> tuple[Record, float]:
         out.mkdir()
         try:
             if isinstance(step, JobStep):
-                seconds = _run_job(order, place, step.job(workspace, out))
+                used = _run_job(order, place, step.job(workspace, out))
             else:
                 assert isinstance(step, LocalStep)
                 order.started()
                 start = time.monotonic()
                 step.run(workspace, out)
-                seconds = time.monotonic() - start
-            return store.publish(key, out, {"step": step.name}), seconds
+                used = JobResult(time.monotonic() - start)
+            note = note_of(step.name, step.kind, inputs, used, order.model)
+            return store.publish(action_key(step.kind, **inputs), out, note), used.seconds
         finally:
             # Also after a failure, which these files may explain.
             _keep(step, scratch, place.keep)
 
 
-def _run_job(order: Order, place: Place, job: Job) -> float:
+def _run_job(order: Order, place: Place, job: Job) -> JobResult:
     future = place.pool.submit(job, order.started, order.step.name)
     if place.ahead is not None:
         place.ahead.start()
     order.halt.watch(future)
-    return future.result().seconds
+    return future.result()
 
 
 def _keep(step: Step, scratch: Path, keep: Path | None) -> None:

@@ -11,12 +11,15 @@ import tempfile
 import zipfile
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..assembly.assemble import KERNELS
 from ..store.keys import action_key
 from .backend import build_distribution, build_environment
 from .template import kernels_template, render, template_digest
+
+KIND = "kernel"
+"""Of the actions that compile one."""
 
 _DIRECTORY = "kernels"
 """Where the objects are in the wheel that the build backend makes of them."""
@@ -48,9 +51,14 @@ def read_kernels(project: Path, platform: str) -> list[str]:
 
 def kernel_keys(kernels: Iterable[CompiledKernel]) -> dict[CompiledKernel, str]:
     """The keys of some kernels in a store, for the compiler of this machine."""
+    return {kernel: action_key(KIND, **inputs) for kernel, inputs in kernel_inputs(kernels).items()}
+
+
+def kernel_inputs(kernels: Iterable[CompiledKernel]) -> dict[CompiledKernel, dict[str, Any]]:
+    """Everything that some kernels depend on, for the compiler of this machine: what their keys are made of."""
     digest, environment = template_digest(kernels_template()), build_environment("shared")
     return {
-        kernel: action_key("kernel", kernel=kernel.name, template=digest, environment=environment)
+        kernel: {"kernel": kernel.name, "template": digest, "environment": environment}
         for kernel in kernels
     }
 

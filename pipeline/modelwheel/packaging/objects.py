@@ -15,6 +15,7 @@ import tempfile
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from ..store.keys import action_key
 from .backend import build_distribution, build_environment
@@ -26,11 +27,15 @@ _DIRECTORY = "objects/"
 
 def objects_key() -> str:
     """The key of the objects for this Python in a store."""
-    return action_key(
-        "objects",
-        template=template_digest(combine_overlays(OBJECTS_OVERLAYS)),
-        environment=build_environment(),
-    )
+    return action_key("objects", **objects_inputs())
+
+
+def objects_inputs() -> dict[str, Any]:
+    """Everything that the objects for this Python depend on."""
+    return {
+        "template": template_digest(combine_overlays(OBJECTS_OVERLAYS)),
+        "environment": build_environment(),
+    }
 
 
 def build_objects(out: Path) -> None:

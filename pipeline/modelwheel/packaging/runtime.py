@@ -8,7 +8,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from ..assembly import sbom
 from ..assembly.manifest import Manifest
@@ -79,7 +79,12 @@ def build_runtime(
 
 def runtime_key() -> str:
     """The key of the wheel in a store."""
-    return action_key("runtime", sources=_sources(), environment=build_environment())
+    return action_key("runtime", **runtime_inputs())
+
+
+def runtime_inputs() -> dict[str, Any]:
+    """Everything that the wheel for this Python depends on."""
+    return {"sources": _sources(), "environment": build_environment()}
 
 
 def _sources() -> dict[str, str | int]:

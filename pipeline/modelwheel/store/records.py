@@ -36,6 +36,11 @@ class Record:
     """Any JSON value that the action adds to its result."""
 
     @property
+    def hashes(self) -> dict[str, str]:
+        """SHA-256 by relative POSIX name, as keys of later actions have them."""
+        return {name: file.sha256 for name, file in self.files.items()}
+
+    @property
     def size(self) -> int:
         """Bytes of all files."""
         return sum(file.size for file in self.files.values())

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from modelwheel.compiler.inspection import INSPECTION
-from modelwheel.compiler.readings import SavedModelReading
 from modelwheel.engine.plan import plan
-from modelwheel.engine.steps.model import inspection_key
+from modelwheel.engine.steps.model import InspectStep
 from modelwheel.request import Request, make_request
 from modelwheel.source.fetch import tree_sha256
 from modelwheel.spec import load_spec
@@ -51,7 +50,8 @@ def test_keys_are_known_as_far_as_results_are(
     made = tmp_path / "made"
     made.mkdir()
     inspection().save(made / INSPECTION)
-    store.publish(inspection_key(tree_sha256(tmp_path / "model"), SavedModelReading()), made)
+    tree = tree_sha256(tmp_path / "model")
+    store.publish(InspectStep(request_, tree).key(store, {}), made)
 
     steps = {step.name.partition("/")[2]: step for step in plan(request_, store)}
     assert {name for name, step in steps.items() if step.state == "cached"} == {"fetch", "inspect"}

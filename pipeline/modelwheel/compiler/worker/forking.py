@@ -150,9 +150,9 @@ class Server:
                 break
         os.close(running.answer_pipe)
         os.close(running.log_pipe)
-        send(self._reply(running, status, _more_than_own(usage.ru_maxrss)), self._replies)
+        send(self._reply(running, status, usage), self._replies)
 
-    def _reply(self, running: _Running, status: int, peak_bytes: int) -> Reply:
+    def _reply(self, running: _Running, status: int, usage: resource.struct_rusage) -> Reply:
         answer = None if running.late else parse_answer(bytes(running.answer))
         ending: Ending = "answered"
         if answer is None:
@@ -164,7 +164,8 @@ class Server:
             answer=answer,
             code=os.waitstatus_to_exitcode(status),
             log="" if answer else running.log.decode("utf-8", "replace"),
-            peak_bytes=peak_bytes,
+            cpu_seconds=usage.ru_utime + usage.ru_stime,
+            peak_bytes=_more_than_own(usage.ru_maxrss),
         )
 
 

@@ -6,10 +6,11 @@ import abc
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ...compiler.jobs import Job
 from ...sandbox.choose import Sandbox
+from ...store.keys import action_key
 from ...store.records import Record
 from ...store.store import Store
 
@@ -54,8 +55,12 @@ class Step(abc.ABC):
         return ()
 
     @abc.abstractmethod
+    def key_inputs(self, store: Store, records: Records) -> Mapping[str, Any]:
+        """Everything that its result depends on, as JSON values by name; `records` has the results of `needs`."""
+
     def key(self, store: Store, records: Records) -> str:
         """The key of its result; `records` has the results of `needs`."""
+        return action_key(self.kind, **self.key_inputs(store, records))
 
 
 class JobStep(Step):

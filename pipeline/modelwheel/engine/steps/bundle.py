@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from ...assembly.manifest import Manifest
 from ...compiler.reference import ARRAYS
@@ -21,7 +22,6 @@ from ...packaging.checksums import write_checksums
 from ...packaging.project import MANIFEST_FILE
 from ...packaging.template import bundle_template, template_digest
 from ...platforms import WHEEL_PLATFORMS, Platform, host_platform
-from ...store.keys import action_key
 from ...store.store import Store
 from ...util.files import digest_file
 from ...verify.program import require_passing
@@ -41,19 +41,18 @@ class BundleStep(ModelStep, LocalStep):
     def needs(self) -> tuple[str, ...]:
         return (f"{self.request.name}/project", f"{self.request.name}/reference")
 
-    def key(self, store: Store, records: Records) -> str:  # noqa: ARG002
-        project, reference = (records[name].files for name in self.needs)
+    def key_inputs(self, store: Store, records: Records) -> Mapping[str, Any]:  # noqa: ARG002
+        project, reference = (records[name] for name in self.needs)
         here, interfaces = host_platform(), self.request.spec.package.interfaces
         crossed = any(platform != here for platform in self.request.platforms)
-        return action_key(
-            self.kind,
-            project={name: file.sha256 for name, file in project.items()},
-            reference=reference[ARRAYS].sha256,
-            template=template_digest(bundle_template(interfaces)),
-            environment=build_environment("shared") if here in self.request.platforms else None,
-            static_arena=self.static_arena,
-            zig=_cross_compiler() if crossed else None,
-        )
+        return {
+            "project": project.hashes,
+            "reference": reference.files[ARRAYS].sha256,
+            "template": template_digest(bundle_template(interfaces)),
+            "environment": build_environment("shared") if here in self.request.platforms else None,
+            "static_arena": self.static_arena,
+            "zig": _cross_compiler() if crossed else None,
+        }
 
     def run(self, workspace: Workspace, out: Path) -> None:
         project, reference = (workspace.records[name] for name in self.needs)

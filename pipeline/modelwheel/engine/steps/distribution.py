@@ -14,12 +14,11 @@ from ...compiler.reference import ARRAYS
 from ...levels import cpu_level
 from ...packaging.backend import build_environment, build_wheel
 from ...packaging.checksums import write_checksums
-from ...packaging.objects import build_objects, objects_key, objects_settings
+from ...packaging.objects import build_objects, objects_inputs, objects_settings
 from ...packaging.project import render_project
-from ...packaging.runtime import add_needed_sources, build_runtime, needed_sources, runtime_key
+from ...packaging.runtime import add_needed_sources, build_runtime, needed_sources, runtime_inputs
 from ...packaging.sdist import build_sdist
 from ...packaging.template import model_template, template_digest
-from ...store.keys import action_key
 from ...store.store import Store
 from ...verify.selftest import replaced_in, require_passed, verify_wheel
 from ...wheelfile.reports import dump_report
@@ -53,8 +52,8 @@ class ProjectStep(ModelStep, LocalStep):
             f"{name}/reference",
         )
 
-    def key(self, store: Store, records: Records) -> str:
-        return action_key(self.kind, **self._project(store, records).key_inputs())
+    def key_inputs(self, store: Store, records: Records) -> Mapping[str, Any]:
+        return self._project(store, records).key_inputs()
 
     def _project(self, store: Store, records: Records) -> Project:
         name, request = self.request.name, self.request
@@ -87,16 +86,13 @@ class _DistributionStep(ModelStep, LocalStep):
     def needs(self) -> tuple[str, ...]:
         return (f"{self.request.name}/project",)
 
-    def key(self, store: Store, records: Records) -> str:  # noqa: ARG002
-        files = records[self.needs[0]].files
-        return action_key(
-            self.kind,
-            project={name: file.sha256 for name, file in files.items()},
-            template=template_digest(
-                model_template(self.bindings, self.request.spec.package.interfaces)
-            ),
+    def key_inputs(self, store: Store, records: Records) -> Mapping[str, Any]:  # noqa: ARG002
+        template = model_template(self.bindings, self.request.spec.package.interfaces)
+        return {
+            "project": records[self.needs[0]].hashes,
+            "template": template_digest(template),
             **self.tools(),
-        )
+        }
 
     def run(self, workspace: Workspace, out: Path) -> None:
         project = out.with_name(f"{out.name}-project")
@@ -148,8 +144,8 @@ class ObjectsStep(ModelStep, LocalStep):
     def needs(self) -> tuple[str, ...]:
         return (f"{self.request.name}/freeze/{self.request.extents[0]}",)
 
-    def key(self, store: Store, records: Records) -> str:  # noqa: ARG002
-        return objects_key()
+    def key_inputs(self, store: Store, records: Records) -> Mapping[str, Any]:  # noqa: ARG002
+        return objects_inputs()
 
     def run(self, workspace: Workspace, out: Path) -> None:  # noqa: ARG002
         build_objects(out)
@@ -181,8 +177,8 @@ class RuntimeStep(ModelStep, LocalStep):
         # A model that is refused needs no wheels.
         return (f"{self.request.name}/reference",)
 
-    def key(self, store: Store, records: Records) -> str:  # noqa: ARG002
-        return runtime_key()
+    def key_inputs(self, store: Store, records: Records) -> Mapping[str, Any]:  # noqa: ARG002
+        return runtime_inputs()
 
     def run(self, workspace: Workspace, out: Path) -> None:
         build_runtime("wheel", out, _linked_objects(self, workspace, out))
@@ -200,15 +196,14 @@ class VerifyStep(ModelStep, LocalStep):
         runtime = (f"{name}/runtime",) if self.bindings == "shared" else ()
         return (f"{name}/reference", f"{name}/wheel", *runtime)
 
-    def key(self, store: Store, records: Records) -> str:  # noqa: ARG002
-        reference, *wheels = (records[name].files for name in self.needs)
-        return action_key(
-            self.kind,
-            wheels=[{name: file.sha256 for name, file in wheel.items()} for wheel in wheels],
-            reference=reference[ARRAYS].sha256,
+    def key_inputs(self, store: Store, records: Records) -> Mapping[str, Any]:  # noqa: ARG002
+        reference, *wheels = (records[name] for name in self.needs)
+        return {
+            "wheels": [wheel.hashes for wheel in wheels],
+            "reference": reference.files[ARRAYS].sha256,
             # Only levels that this machine's CPU has are verified.
-            cpu=cpu_level().name,
-        )
+            "cpu": cpu_level().name,
+        }
 
     def run(self, workspace: Workspace, out: Path) -> None:
         reference, *records = (workspace.records[name] for name in self.needs)

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
+from typing import Any
 
 from ...packaging.kernels import (
+    KIND,
     CompiledKernel,
     build_kernels,
+    kernel_inputs,
     kernel_keys,
     kernels_list,
     kernels_settings,
 )
 from ...platforms import host_platform
-from ...store.keys import action_key
 from ...store.records import Record
 from ...store.store import Store
 from .base import LocalStep, Records, Workspace
@@ -38,14 +40,15 @@ class KernelsStep(ModelStep, LocalStep):
     def needs(self) -> tuple[str, ...]:
         return (f"{self.request.name}/project",)
 
-    def key(self, store: Store, records: Records) -> str:
-        keys = self._keys(store, records)
-        return action_key(self.kind, kernels={kernel.name: key for kernel, key in keys.items()})
+    def key_inputs(self, store: Store, records: Records) -> Mapping[str, Any]:
+        keys = kernel_keys(self._listed(store, records))
+        return {"kernels": {kernel.name: key for kernel, key in keys.items()}}
 
-    def _keys(self, store: Store, records: Records) -> dict[CompiledKernel, str]:
+    def _listed(self, store: Store, records: Records) -> tuple[CompiledKernel, ...]:
+        """The kernels that the project's code calls, for each level."""
         here = host_platform()
         listed = store.read_bytes(records[self.needs[0]], kernels_list(here.name)).decode()
-        return kernel_keys(
+        return tuple(
             CompiledKernel(level.identifier, kernel)
             for level in self.request.levels_of(here)
             for kernel in listed.split()
@@ -53,7 +56,7 @@ class KernelsStep(ModelStep, LocalStep):
 
     def run(self, workspace: Workspace, out: Path) -> None:
         store = workspace.store
-        keys = self._keys(store, workspace.records)
+        keys = kernel_keys(self._listed(store, workspace.records))
         with _COMPILING:
             found = {kernel: store.lookup(key) for kernel, key in keys.items()}
             missing = [kernel for kernel, record in found.items() if record is None]
@@ -64,17 +67,21 @@ class KernelsStep(ModelStep, LocalStep):
 
 
 def _compile(
-    kernels: Iterable[CompiledKernel], keys: Mapping[CompiledKernel, str], store: Store
+    kernels: Collection[CompiledKernel], keys: Mapping[CompiledKernel, str], store: Store
 ) -> dict[CompiledKernel, Record]:
     """Compiles kernels and keeps each in the store.
 
     Two builds that need the same at once both compile it, to the same bytes.
     """
     with store.scratch() as scratch:
-        build_kernels(tuple(kernels), scratch)
+        build_kernels(kernels, scratch)
         return {
-            kernel: store.publish(keys[kernel], scratch / kernel.name, {"step": kernel.name})
-            for kernel in kernels
+            kernel: store.publish(
+                keys[kernel],
+                scratch / kernel.name,
+                {"step": kernel.name, "kind": KIND, "inputs": inputs},
+            )
+            for kernel, inputs in kernel_inputs(kernels).items()
         }
 
 

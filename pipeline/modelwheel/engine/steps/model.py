@@ -6,6 +6,7 @@ import abc
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from ...compiler import check
 from ...compiler.coverage import table_calls, table_rows, unread
@@ -43,7 +44,6 @@ from ...request import Extent, Request
 from ...spec import Spec
 from ...spec.reading.read import read_document
 from ...spec.verification import VerifySection
-from ...store.keys import action_key
 from ...store.records import Record
 from ...store.store import Store
 from .base import JobStep, Records, Step, Workspace
@@ -74,9 +74,9 @@ class ModelStep(Step):
         return self.request.spec.package.bindings
 
 
-def inspection_key(tree: str, reading: Reading) -> str:
-    """The key of the inspection of a model, given its tree hash and how it is read."""
-    return action_key("inspect", **InspectRequest(reading=reading).key_inputs(model=tree))
+def inspection_inputs(tree: str, reading: Reading) -> dict[str, Any]:
+    """What the inspection of a model depends on, given its tree hash and how it is read."""
+    return InspectRequest(reading=reading).key_inputs(model=tree)
 
 
 def read_inspection(store: Store, record: Record) -> Inspection:
@@ -91,8 +91,8 @@ class InspectStep(ModelStep, JobStep):
     kind = "inspect"
     vital = True
 
-    def key(self, store: Store, records: Records) -> str:  # noqa: ARG002
-        return inspection_key(self.tree, self.reading)
+    def key_inputs(self, store: Store, records: Records) -> Mapping[str, Any]:  # noqa: ARG002
+        return inspection_inputs(self.tree, self.reading)
 
     def job(self, workspace: Workspace, out: Path) -> Job:
         return InspectRequest(reading=self.reading).job(workspace.model, out)
@@ -182,9 +182,8 @@ class _AfterInspect(ModelStep, JobStep):
         found = read_inspection(store, records[self.needs[0]])
         return found.replaceable(self.request.spec.model.serving_key)
 
-    def key(self, store: Store, records: Records) -> str:
-        request = self._job_request(store, records)
-        return action_key(self.kind, **request.key_inputs(model=self.tree))
+    def key_inputs(self, store: Store, records: Records) -> Mapping[str, Any]:
+        return self._job_request(store, records).key_inputs(model=self.tree)
 
     def job(self, workspace: Workspace, out: Path) -> Job:
         request = self._job_request(workspace.store, workspace.records)
@@ -292,11 +291,11 @@ class CompileStep(ModelStep, JobStep):
         # Nothing is compiled if TensorFlow cannot evaluate the model.
         return (f"{self.request.name}/reference",)
 
-    def key(self, store: Store, records: Records) -> str:  # noqa: ARG002
+    def key_inputs(self, store: Store, records: Records) -> Mapping[str, Any]:  # noqa: ARG002
         frozen = records[self.needs[0]].files
         # The frozen graph, not the model: another model with the same graph needs no compiling.
         hashes = {"graph": frozen[GRAPH].sha256, "config": frozen[CONFIG].sha256}
-        return action_key(self.kind, **self._job_request().key_inputs(**hashes))
+        return self._job_request().key_inputs(**hashes)
 
     def job(self, workspace: Workspace, out: Path) -> Job:
         frozen = out.with_name(f"{out.name}-inputs")

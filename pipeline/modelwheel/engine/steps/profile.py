@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ...packaging.backend import build_environment
 from ...packaging.profile import build_profile
 from ...packaging.template import PROFILE_OVERLAYS, combine_overlays, template_digest
-from ...store.keys import action_key
 from ...store.store import Store
 from .base import LocalStep, Records, Workspace
 from .model import ModelStep
@@ -27,14 +28,12 @@ class ProfileStep(ModelStep, LocalStep):
     def needs(self) -> tuple[str, ...]:
         return (f"{self.request.name}/project/profiled",)
 
-    def key(self, store: Store, records: Records) -> str:  # noqa: ARG002
-        project = records[self.needs[0]].files
-        return action_key(
-            self.kind,
-            project={name: file.sha256 for name, file in project.items()},
-            template=template_digest(combine_overlays(PROFILE_OVERLAYS)),
-            environment=build_environment("shared"),
-        )
+    def key_inputs(self, store: Store, records: Records) -> Mapping[str, Any]:  # noqa: ARG002
+        return {
+            "project": records[self.needs[0]].hashes,
+            "template": template_digest(combine_overlays(PROFILE_OVERLAYS)),
+            "environment": build_environment("shared"),
+        }
 
     def run(self, workspace: Workspace, out: Path) -> None:
         project = out.with_name(f"{out.name}-project")
