@@ -30,7 +30,7 @@ from ..store.store import Store
 from ..util.text import one_line
 from ..util.watching import each
 from ..util.words import count
-from .notes import note_of
+from .notes import Work, model_files
 from .reporting import Reporter
 from .scheduler import Outcome, Task, Tools, run_steps
 from .steps.base import Step
@@ -245,6 +245,7 @@ def inspect(
             step = f"{name}/{InspectStep.kind}"
             job = InspectRequest(reading=reading).job(model.directory, out)
             used = pool.submit(job, step=step).result()
-            note = note_of(step, InspectStep.kind, inputs, used, model.directory)
-            record = store.publish(key, out, note)
+            meanings = {model.tree_sha256: {"files": model_files(model.directory)}}
+            work = Work(step, InspectStep.kind, step, inputs, meanings, model.directory, used)
+            record = work.publish(out, store)
     return read_inspection(store, record)

@@ -1,11 +1,13 @@
-"""What the record of a step says beside its files: what the result was made from, and what that took.
+"""What the store keeps about a step beside its result: what that was made from, and what it took.
 
 Nothing is decided by it: `modelwheel plan --why` and `plan --cost` read it.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -13,8 +15,12 @@ from typing import Any
 from .. import __version__
 from ..compiler.jobs import JobResult
 from ..levels import cpu_name
-from ..store.keys import digest
+from ..store.history import remember
+from ..store.keys import action_key, digest
+from ..store.records import Record
+from ..store.store import Store
 from ..util.text import one_line
+from ..util.trees import digest_tree
 
 _LONGEST = 300
 """Characters of a text that a note holds as it is."""
@@ -22,43 +28,86 @@ _LONGEST = 300
 _LARGEST = 200
 """Entries of a list, such as the labels of a model's classes, that a note holds as they are."""
 
-
-def note_of(
-    name: str, kind: str, inputs: Mapping[str, Any], used: JobResult, model: Path
-) -> Mapping[str, Any]:
-    """The note of a step that has run.
-
-    Args:
-        name: The step's name.
-        kind: Its kind.
-        inputs: What its key is made of; see `Step.key_inputs`.
-        used: What it took.
-        model: The model's directory, whose size is the measure of what steps take.
-    """
-    measured = {"cpu_seconds": used.cpu_seconds, "peak_bytes": used.peak_bytes}
-    return {
-        "step": name,
-        "kind": kind,
-        "inputs": condense(inputs),
-        "seconds": round(used.seconds, 3),
-        **{name: value for name, value in measured.items() if value is not None},
-        "model_bytes": sum(file.stat().st_size for file in model.rglob("*") if file.is_file()),
-        "host": _host(),
-        "modelwheel": __version__,
-    }
+CONDENSED = "sha256:"
+"""What the hash begins with that stands for a longer text or list."""
 
 
-def condense(value: Any) -> Any:
-    """A JSON value in which long texts and long lists are replaced by their hashes."""
+@dataclass(frozen=True)
+class Work:
+    """A step that has run."""
+
+    name: str
+    kind: str
+    lineage: str
+    """See `Step.lineage`."""
+    inputs: Mapping[str, Any]
+    """What its key is made of; see `Step.key_inputs`."""
+    meanings: Mapping[str, Mapping[str, Any]]
+    """See `Step.meanings`."""
+    model: Path
+    """The model's directory, whose size is the measure of what steps take."""
+    used: JobResult
+    """What it took."""
+
+    def publish(self, out: Path, store: Store) -> Record:
+        """Stores the files of a directory as its result, with all that is known about it."""
+        key = action_key(self.kind, **self.inputs)
+        for hashed, meaning in self.meanings.items():
+            _keep_meaning(hashed, meaning, store)
+        remember(store, self.lineage, key)
+        return store.publish(key, out, self.note())
+
+    def note(self) -> Mapping[str, Any]:
+        """The note of its record."""
+        measured = {"cpu_seconds": self.used.cpu_seconds, "peak_bytes": self.used.peak_bytes}
+        files = (file for file in self.model.rglob("*") if file.is_file())
+        return {
+            "step": self.name,
+            "kind": self.kind,
+            "inputs": condense(self.inputs),
+            "seconds": round(self.used.seconds, 3),
+            **{name: value for name, value in measured.items() if value is not None},
+            "model_bytes": sum(file.stat().st_size for file in files),
+            "host": _host(),
+            "modelwheel": __version__,
+        }
+
+
+def model_files(model: Path) -> dict[str, str]:
+    """The SHA-256 of each file of a model."""
+    return {name: file.sha256 for name, file in digest_tree(model).items()}
+
+
+def meaning_key(hashed: str) -> str:
+    """The key of the record whose note says what a hash stands for."""
+    return action_key("meaning", of=hashed)
+
+
+def _keep_meaning(hashed: str, meaning: Mapping[str, Any], store: Store) -> None:
+    """Keeps what a hash stands for, once for all steps that have it among their inputs."""
+    key = meaning_key(hashed)
+    if not store.contains(key):
+        note = {"step": f"meaning of {hashed[:12]}", "kind": "meaning", "inputs": condense(meaning)}
+        with store.scratch() as nothing:
+            store.publish(key, nothing, note)
+
+
+def condense(value: Mapping[str, Any]) -> dict[str, Any]:
+    """A JSON object in which long texts and long lists are replaced by their hashes."""
+    condensed: dict[str, Any] = json.loads(json.dumps(_condense(value)))
+    return condensed
+
+
+def _condense(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {name: condense(one) for name, one in value.items()}
+        return {name: _condense(one) for name, one in value.items()}
     if isinstance(value, (list, tuple)):
-        return [condense(one) for one in value] if len(value) <= _LARGEST else _hash(value)
+        return [_condense(one) for one in value] if len(value) <= _LARGEST else _hash(value)
     return _hash(value) if isinstance(value, str) and len(value) > _LONGEST else value
 
 
 def _hash(value: Any) -> str:
-    return f"sha256:{digest({'value': value})}"
+    return CONDENSED + digest({"value": value})
 
 
 @lru_cache(maxsize=1)

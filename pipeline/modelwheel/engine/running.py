@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import Any, Protocol
@@ -18,7 +19,7 @@ from ..store.records import Record
 from ..store.store import Store
 from .ahead import Ahead
 from .delivery import writing_to
-from .notes import note_of
+from .notes import Work, model_files
 from .steps.base import JobStep, LocalStep, Records, Step, Workspace
 
 
@@ -155,8 +156,16 @@ def _run(order: Order, place: Place, inputs: Mapping[str, Any]) -> tuple[Record,
                 start = time.monotonic()
                 step.run(workspace, out)
                 used = JobResult(time.monotonic() - start)
-            note = note_of(step.name, step.kind, inputs, used, order.model)
-            return store.publish(action_key(step.kind, **inputs), out, note), used.seconds
+            work = Work(
+                name=step.name,
+                kind=step.kind,
+                lineage=step.lineage,
+                inputs=inputs,
+                meanings=step.meanings(store, order.records, partial(model_files, order.model)),
+                model=order.model,
+                used=used,
+            )
+            return work.publish(out, store), used.seconds
         finally:
             # Also after a failure, which these files may explain.
             _keep(step, scratch, place.keep)

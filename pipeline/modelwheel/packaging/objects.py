@@ -19,7 +19,7 @@ from typing import Any
 
 from ..store.keys import action_key
 from .backend import build_distribution, build_environment
-from .template import OBJECTS_OVERLAYS, combine_overlays, render, template_digest
+from .template import OBJECTS_OVERLAYS, Template, combine_overlays, render, template_digest
 
 _DIRECTORY = "objects/"
 """Where the objects are in the wheel that the build backend makes of them."""
@@ -33,9 +33,14 @@ def objects_key() -> str:
 def objects_inputs() -> dict[str, Any]:
     """Everything that the objects for this Python depend on."""
     return {
-        "template": template_digest(combine_overlays(OBJECTS_OVERLAYS)),
+        "template": template_digest(objects_template()),
         "environment": build_environment(),
     }
+
+
+def objects_template() -> Template:
+    """The files that they are made from."""
+    return combine_overlays(OBJECTS_OVERLAYS)
 
 
 def build_objects(out: Path) -> None:
@@ -48,7 +53,7 @@ def build_objects(out: Path) -> None:
         project, built = Path(directory, "project"), Path(directory, "built")
         project.mkdir()
         built.mkdir()
-        render(combine_overlays(OBJECTS_OVERLAYS), {}, project)
+        render(objects_template(), {}, project)
         with zipfile.ZipFile(build_distribution("wheel", project, built)) as wheel:
             for name in wheel.namelist():
                 if name.startswith(_DIRECTORY):

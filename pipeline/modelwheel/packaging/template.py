@@ -28,7 +28,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..store.keys import action_key
 from ..util.files import digest_file
@@ -128,8 +128,17 @@ def list_overlay(name: str) -> Iterator[tuple[PurePosixPath, Path]]:
 
 def template_digest(template: Template) -> str:
     """A hash over all files of a template, and the facts in them; part of the keys of what is made from it."""
+    return action_key("template", **_digested(template))
+
+
+def describe_template(template: Template) -> dict[str, dict[str, Any]]:
+    """What the hash of a template stands for, by that hash."""
+    return {template_digest(template): _digested(template)}
+
+
+def _digested(template: Template) -> dict[str, Any]:
     files = {str(place): digest_file(path).sha256 for place, path in template.items()}
-    return action_key("template", files=files, facts=template_facts())
+    return {"files": files, "facts": template_facts()}
 
 
 def render(template: Template, context: Mapping[str, object], project: Path) -> None:

@@ -76,7 +76,8 @@ class Store:
         self._arguments = chosen, policy, backend, cache_bytes
         self.root = (chosen or default_root()).absolute()
         self.policy = policy
-        self.backend: Backend = backend or DirectoryBackend(self.root)
+        self._scratch = ScratchSpace(self.root / "tmp")
+        self.backend: Backend = backend or DirectoryBackend(self.root, self._scratch)
         # A release names its own store as everybody's upstream.
         self.upstream = [place for place in policy.upstream if not self._is_own(place)]
         copies = self.root / "remote"
@@ -100,7 +101,6 @@ class Store:
         )
         self._origins: dict[str, Layer] = {}
         self._claims = None if backend is None else Claims(backend, self.root / "machine")
-        self._scratch = ScratchSpace(self.root / "tmp")
         self._elsewhere = ScratchSpace()
         self.blobs = self._own.blobs
 

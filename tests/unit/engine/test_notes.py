@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from modelwheel import __version__
 from modelwheel.compiler.jobs import JobResult
-from modelwheel.engine.notes import condense, note_of
+from modelwheel.engine.notes import Work, condense
 from modelwheel.engine.scheduler import Task, Tools, run_steps
 from modelwheel.store.store import Store
 from tests.support.sandboxes import NONE
@@ -16,10 +17,19 @@ from tests.support.toys import Recorder, ThreadPool, ToyJob, ToyLocal, toy_key
 
 def test_a_note_says_what_a_result_was_made_from_and_what_it_took(tmp_path: Path) -> None:
     model = make(tmp_path / "model", {"a/weights": b"12345", "graph": b"6"})
-    note = note_of("net/x", "job", {"tensorflow": "1"}, JobResult(1.23456, 3.5, 1024), model)
+    work = Work(
+        name="net-1.0/x",
+        kind="job",
+        lineage="net/x",
+        inputs={"tensorflow": "1"},
+        meanings={},
+        model=model,
+        used=JobResult(1.23456, 3.5, 1024),
+    )
+    note = work.note()
     assert isinstance(note["host"], str)
     assert {**note, "host": ""} == {
-        "step": "net/x",
+        "step": "net-1.0/x",
         "kind": "job",
         "inputs": {"tensorflow": "1"},
         "seconds": 1.235,
@@ -30,7 +40,7 @@ def test_a_note_says_what_a_result_was_made_from_and_what_it_took(tmp_path: Path
         "modelwheel": __version__,
     }
     # What nobody has measured is not there.
-    assert {"cpu_seconds", "peak_bytes"}.isdisjoint(note_of("x", "job", {}, JobResult(0), model))
+    assert {"cpu_seconds", "peak_bytes"}.isdisjoint(replace(work, used=JobResult(0)).note())
 
 
 def test_long_values_are_replaced_by_their_hashes() -> None:

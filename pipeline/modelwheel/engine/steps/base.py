@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from ...compiler.jobs import Job
+from ...packaging.template import Template, describe_template
 from ...sandbox.choose import Sandbox
 from ...store.keys import action_key
 from ...store.records import Record
@@ -45,6 +46,11 @@ class Step(abc.ABC):
         """The step's name, unique in a build."""
 
     @property
+    def lineage(self) -> str:
+        """What the step has in common with the same one of an earlier version: the name, without the model's version."""
+        return self.name
+
+    @property
     def needs(self) -> tuple[str, ...]:
         """Names of the steps whose results it uses."""
         return ()
@@ -57,6 +63,26 @@ class Step(abc.ABC):
     @abc.abstractmethod
     def key_inputs(self, store: Store, records: Records) -> Mapping[str, Any]:
         """Everything that its result depends on, as JSON values by name; `records` has the results of `needs`."""
+
+    @property
+    def template(self) -> Template | None:
+        """The template whose hash is among its inputs, if one is."""
+        return None
+
+    def meanings(
+        self,
+        store: Store,  # noqa: ARG002
+        records: Records,  # noqa: ARG002
+        files: Callable[[], Mapping[str, str]],  # noqa: ARG002
+    ) -> Mapping[str, Mapping[str, Any]]:
+        """What some hashes among the inputs stand for, by the hash, in the form of `key_inputs`.
+
+        Args:
+            store: The store.
+            records: The results of `needs`.
+            files: Returns the SHA-256 of each file of the model.
+        """
+        return {} if self.template is None else describe_template(self.template)
 
     def key(self, store: Store, records: Records) -> str:
         """The key of its result; `records` has the results of `needs`."""

@@ -20,7 +20,7 @@ from ...packaging.bundle import (
 )
 from ...packaging.checksums import write_checksums
 from ...packaging.project import MANIFEST_FILE
-from ...packaging.template import bundle_template, template_digest
+from ...packaging.template import Template, bundle_template, template_digest
 from ...platforms import WHEEL_PLATFORMS, Platform, host_platform
 from ...store.store import Store
 from ...util.files import digest_file
@@ -43,16 +43,20 @@ class BundleStep(ModelStep, LocalStep):
 
     def key_inputs(self, store: Store, records: Records) -> Mapping[str, Any]:  # noqa: ARG002
         project, reference = (records[name] for name in self.needs)
-        here, interfaces = host_platform(), self.request.spec.package.interfaces
+        here = host_platform()
         crossed = any(platform != here for platform in self.request.platforms)
         return {
             "project": project.hashes,
             "reference": reference.files[ARRAYS].sha256,
-            "template": template_digest(bundle_template(interfaces)),
+            "template": template_digest(self.template),
             "environment": build_environment("shared") if here in self.request.platforms else None,
             "static_arena": self.static_arena,
             "zig": _cross_compiler() if crossed else None,
         }
+
+    @property
+    def template(self) -> Template:
+        return bundle_template(self.request.spec.package.interfaces)
 
     def run(self, workspace: Workspace, out: Path) -> None:
         project, reference = (workspace.records[name] for name in self.needs)

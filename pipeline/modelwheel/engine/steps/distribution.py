@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -14,11 +14,21 @@ from ...compiler.reference import ARRAYS
 from ...levels import cpu_level
 from ...packaging.backend import build_environment, build_wheel
 from ...packaging.checksums import write_checksums
-from ...packaging.objects import build_objects, objects_inputs, objects_settings
+from ...packaging.objects import build_objects, objects_inputs, objects_settings, objects_template
 from ...packaging.project import render_project
-from ...packaging.runtime import add_needed_sources, build_runtime, needed_sources, runtime_inputs
+from ...packaging.runtime import (
+    add_needed_sources,
+    build_runtime,
+    needed_sources,
+    runtime_inputs,
+    runtime_template,
+)
 from ...packaging.sdist import build_sdist
-from ...packaging.template import model_template, template_digest
+from ...packaging.template import (
+    Template,
+    model_template,
+    template_digest,
+)
 from ...store.store import Store
 from ...verify.selftest import replaced_in, require_passed, verify_wheel
 from ...wheelfile.reports import dump_report
@@ -55,6 +65,14 @@ class ProjectStep(ModelStep, LocalStep):
     def key_inputs(self, store: Store, records: Records) -> Mapping[str, Any]:
         return self._project(store, records).key_inputs()
 
+    def meanings(
+        self,
+        store: Store,  # noqa: ARG002
+        records: Records,  # noqa: ARG002
+        files: Callable[[], Mapping[str, str]],  # noqa: ARG002
+    ) -> Mapping[str, Mapping[str, Any]]:
+        return {self.request.spec.spec_digest(): self.request.spec.model_dump(mode="json")}
+
     def _project(self, store: Store, records: Records) -> Project:
         name, request = self.request.name, self.request
         return Project(
@@ -87,12 +105,15 @@ class _DistributionStep(ModelStep, LocalStep):
         return (f"{self.request.name}/project",)
 
     def key_inputs(self, store: Store, records: Records) -> Mapping[str, Any]:  # noqa: ARG002
-        template = model_template(self.bindings, self.request.spec.package.interfaces)
         return {
             "project": records[self.needs[0]].hashes,
-            "template": template_digest(template),
+            "template": template_digest(self.template),
             **self.tools(),
         }
+
+    @property
+    def template(self) -> Template:
+        return model_template(self.bindings, self.request.spec.package.interfaces)
 
     def run(self, workspace: Workspace, out: Path) -> None:
         project = out.with_name(f"{out.name}-project")
@@ -147,6 +168,10 @@ class ObjectsStep(ModelStep, LocalStep):
     def key_inputs(self, store: Store, records: Records) -> Mapping[str, Any]:  # noqa: ARG002
         return objects_inputs()
 
+    @property
+    def template(self) -> Template:
+        return objects_template()
+
     def run(self, workspace: Workspace, out: Path) -> None:  # noqa: ARG002
         build_objects(out)
 
@@ -179,6 +204,10 @@ class RuntimeStep(ModelStep, LocalStep):
 
     def key_inputs(self, store: Store, records: Records) -> Mapping[str, Any]:  # noqa: ARG002
         return runtime_inputs()
+
+    @property
+    def template(self) -> Template:
+        return runtime_template()
 
     def run(self, workspace: Workspace, out: Path) -> None:
         build_runtime("wheel", out, _linked_objects(self, workspace, out))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
@@ -17,7 +17,9 @@ from ...packaging.kernels import (
     kernels_list,
     kernels_settings,
 )
+from ...packaging.template import describe_template, kernels_template
 from ...platforms import host_platform
+from ...store.keys import action_key
 from ...store.records import Record
 from ...store.store import Store
 from .base import LocalStep, Records, Workspace
@@ -43,6 +45,20 @@ class KernelsStep(ModelStep, LocalStep):
     def key_inputs(self, store: Store, records: Records) -> Mapping[str, Any]:
         keys = kernel_keys(self._listed(store, records))
         return {"kernels": {kernel.name: key for kernel, key in keys.items()}}
+
+    def meanings(
+        self,
+        store: Store,
+        records: Records,
+        files: Callable[[], Mapping[str, str]],  # noqa: ARG002
+    ) -> Mapping[str, Mapping[str, Any]]:
+        return {
+            **describe_template(kernels_template()),
+            **{
+                action_key(KIND, **inputs): inputs
+                for inputs in kernel_inputs(self._listed(store, records)).values()
+            },
+        }
 
     def _listed(self, store: Store, records: Records) -> tuple[CompiledKernel, ...]:
         """The kernels that the project's code calls, for each level."""

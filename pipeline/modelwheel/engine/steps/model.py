@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -64,6 +64,10 @@ class ModelStep(Step):
         return f"{self.request.name}/{self.kind}"
 
     @property
+    def lineage(self) -> str:
+        return self.request.spec.model.name + self.name.removeprefix(self.request.name)
+
+    @property
     def reading(self) -> Reading:
         """How the model is read."""
         return reading_of(self.request.spec.origin, self.request.spec.interface_order)
@@ -93,6 +97,14 @@ class InspectStep(ModelStep, JobStep):
 
     def key_inputs(self, store: Store, records: Records) -> Mapping[str, Any]:  # noqa: ARG002
         return inspection_inputs(self.tree, self.reading)
+
+    def meanings(
+        self,
+        store: Store,  # noqa: ARG002
+        records: Records,  # noqa: ARG002
+        files: Callable[[], Mapping[str, str]],
+    ) -> Mapping[str, Mapping[str, Any]]:
+        return {self.tree: {"files": dict(files())}}
 
     def job(self, workspace: Workspace, out: Path) -> Job:
         return InspectRequest(reading=self.reading).job(workspace.model, out)

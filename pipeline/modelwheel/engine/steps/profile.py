@@ -9,7 +9,12 @@ from typing import Any
 
 from ...packaging.backend import build_environment
 from ...packaging.profile import build_profile
-from ...packaging.template import PROFILE_OVERLAYS, combine_overlays, template_digest
+from ...packaging.template import (
+    PROFILE_OVERLAYS,
+    Template,
+    combine_overlays,
+    template_digest,
+)
 from ...store.store import Store
 from .base import LocalStep, Records, Workspace
 from .model import ModelStep
@@ -31,9 +36,13 @@ class ProfileStep(ModelStep, LocalStep):
     def key_inputs(self, store: Store, records: Records) -> Mapping[str, Any]:  # noqa: ARG002
         return {
             "project": records[self.needs[0]].hashes,
-            "template": template_digest(combine_overlays(PROFILE_OVERLAYS)),
+            "template": template_digest(self.template),
             "environment": build_environment("shared"),
         }
+
+    @property
+    def template(self) -> Template:
+        return combine_overlays(PROFILE_OVERLAYS)
 
     def run(self, workspace: Workspace, out: Path) -> None:
         project = out.with_name(f"{out.name}-project")

@@ -23,11 +23,16 @@ _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS, e
 
 
 class DirectoryBackend:
-    """The files below one directory, which is created by the first write. No link in it is followed."""
+    """The files below one directory, which is created by the first write. No link in it is followed.
 
-    def __init__(self, root: Path) -> None:
+    Args:
+        root: The directory.
+        scratch: For unfinished files, on the same file system; by default `tmp` in the directory.
+    """
+
+    def __init__(self, root: Path, scratch: ScratchSpace | None = None) -> None:
         self.root = root.absolute()
-        self._scratch = ScratchSpace(self.root / "tmp")
+        self._scratch = scratch or ScratchSpace(self.root / "tmp")
 
     def __reduce__(self) -> tuple[type[DirectoryBackend], tuple[Path]]:
         return DirectoryBackend, (self.root,)
