@@ -9,6 +9,7 @@ from . import (  # noqa: F401 - they add their commands to the application
     indexes,
     installed,
     maintenance,
+    planning,
     profile,
     provenance,
     publishing,

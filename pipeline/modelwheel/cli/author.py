@@ -16,31 +16,18 @@ from .app import AUTHOR, app
 from .models import load_any
 from .options import (
     AsJson,
-    BatchSizes,
     ChangedSince,
-    Levels,
     OnBranch,
     OptionalSpecsOrModels,
-    Platforms,
     Shard,
-    Specs,
     Tag,
-    append_output,
     build_rules,
-    load,
-    make_requests,
     refuse_together,
-    refuse_without,
-    require_appendable,
-    split,
 )
-from .output import print_json, say, say_json
+from .output import print_json, say
 from .sandboxes import SandboxMode, open_sandbox
-from .stores import with_store
 
 if TYPE_CHECKING:
-    from ..engine.steps import Goal
-    from ..request import Request
     from ..sandbox.policy import Policy
     from ..spec import Spec
 
@@ -52,7 +39,6 @@ if TYPE_CHECKING:
         "modelwheel new digits --model digits.onnx --out model_specs",
     ],
 )
-@with_store
 def new(
     name: Annotated[
         str, typer.Argument(metavar="NAME", help="Name of the model, such as `my-model`.")
@@ -107,7 +93,6 @@ Lenient = Annotated[
         "modelwheel check --supported",
     ],
 )
-@with_store
 def check(
     specs: OptionalSpecsOrModels = None,
     spec_only: Annotated[
@@ -223,104 +208,3 @@ def _print_valid(specs: Sequence[Spec], as_json: bool) -> None:
             warning = f"{UNKNOWN_LICENSE}: {STATE_LICENSE}"
             annotate([Annotation("warning", warning, spec.model.name, spec.path, 1)])
     say(f"{count(len(specs), 'spec')} OK")
-
-
-@app.command(
-    rich_help_panel=AUTHOR,
-    examples=[
-        "modelwheel plan model_specs/digits.yaml",
-        "modelwheel plan --platform linux-x86_64,linux-aarch64 model_specs",
-    ],
-)
-@with_store
-def plan(
-    specs: Specs,
-    level: Levels = None,
-    batch_size: BatchSizes = None,
-    changed_since: ChangedSince = None,
-    tag: Tag = None,
-    as_json: AsJson = False,
-    release_list: Annotated[
-        bool,
-        typer.Option(
-            "--release-list",
-            help="Print the files of a release and the jobs that make them, as JSON.",
-        ),
-    ] = False,
-    platform: Platforms = None,
-    musllinux: Annotated[
-        bool,
-        typer.Option(
-            "--musllinux",
-            help="With --release-list: include musllinux wheels, unless [build] platforms of modelwheel.toml decides.",
-        ),
-    ] = False,
-    github_output: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="With --release-list: append `list=JSON` and `tag=NAME-VERSION` to this file too.",
-        ),
-    ] = None,
-    sandbox: SandboxMode = None,
-) -> None:
-    """Show the build steps, which of them are cached, and the sandbox that models would run in.
-
-    They are the steps of `modelwheel build` on this machine or, with --platform, of `modelwheel compile`.
-    """
-    ours = {
-        "--level": level,
-        "--batch-size": batch_size,
-        "--json": as_json,
-        "--sandbox": sandbox,
-    }
-    theirs = {"--musllinux": musllinux, "--github-output": github_output}
-    if release_list:
-        reason = "it prints JSON, of the jobs for all levels and batch sizes"
-        refuse_together("--release-list", ours, reason)
-        require_appendable(github_output)
-        _print_list(load(specs, changed_since, tag), split(platform), musllinux, github_output)
-    else:
-        refuse_without("--release-list", theirs)
-        loaded = load(specs, changed_since, tag)
-        platforms = split(platform)
-        requests = make_requests(loaded, level, batch_size, platforms)
-        _print_plan(requests, "wheel" if platforms is None else "sdist", sandbox, as_json)
-
-
-def _print_list(
-    specs: Sequence[Spec], platforms: Sequence[str] | None, musllinux: bool, output: Path | None
-) -> None:
-    from ..release.listing import list_release
-
-    rules = build_rules()
-    listed = list_release(
-        specs,
-        platforms or (),
-        musllinux=musllinux,
-        allowed=rules.platforms,
-        pythons=rules.pythons,
-    )
-    text = listed.to_json().decode().strip()
-    say_json(f"{text}\n")
-    append_output(output, list=text, tag=listed.tag)
-
-
-def _print_plan(
-    requests: Sequence[Request], goal: Goal, mode: Policy | None, as_json: bool
-) -> None:
-    from ..engine.plan import plan as make_plan
-    from ..util.words import count
-
-    store = open_store()
-    planned = [step for request in requests for step in make_plan(request, store, goal)]
-    if as_json:
-        if mode is not None:
-            open_sandbox(mode)  # an error if it is required and none works
-        print_json(planned)
-        return
-    for step in planned:
-        say(f"{step.state:6}  {step.name}")
-    missing = sum(step.state == "run" for step in planned)
-    say(f"{count(len(planned), 'step')}, {len(planned) - missing} cached, {missing} to run")
-    say(f"sandbox: {open_sandbox(mode).name}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -26,22 +27,41 @@ class PlannedStep:
     """None if it depends on a result that is still missing."""
 
 
+@dataclass(frozen=True)
+class Survey:
+    """What is known about the build of one request while nothing runs."""
+
+    request: Request
+    model: source.KnownModel
+    steps: tuple[Step, ...]
+    planned: tuple[PlannedStep, ...]
+    """Fetching the model, then each of `steps`."""
+    records: Mapping[str, Record]
+    """The results that are in the store, by the step's name."""
+
+
 def plan(request: Request, store: Store, goal: Goal = "wheel") -> list[PlannedStep]:
     """Every step of a request in the order of the pipeline. Fetches and runs nothing."""
+    return list(survey(request, store, goal).planned)
+
+
+def survey(request: Request, store: Store, goal: Goal = "wheel") -> Survey:
+    """The plan of a request, with what it was made from."""
     model = source.look_up(request.spec.origin, store)
     request = request.holding(model.file)
     tree = model.tree_sha256
     state: State = "run" if tree is None else "cached"
     planned = [PlannedStep(f"{request.name}/fetch", "fetch", state, model.key)]
     records: dict[str, Record] = {}
-    for step in steps_of(request, tree or "", model.provenance, goal):
+    steps = steps_of(request, tree or "", model.provenance, goal)
+    for step in steps:
         key = _key(step, store, records) if tree is not None else None
         record = store.peek(key) if key is not None else None
         if record is not None:
             records[step.name] = record
         state = "run" if record is None else "cached"
         planned.append(PlannedStep(step.name, step.kind, state, key))
-    return planned
+    return Survey(request, model, steps, tuple(planned), records)
 
 
 def _key(step: Step, store: Store, records: dict[str, Record]) -> str | None:

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from ..compiler.jobs import Job, JobResult
 from ..sandbox.choose import Sandbox
+from ..store.history import remember_use
 from ..store.keys import action_key
 from ..store.records import Record
 from ..store.store import Store
@@ -127,6 +128,7 @@ def run_step(order: Order, place: Place) -> Done:
     key = action_key(step.kind, **inputs)
     record = store.lookup(key)
     if record is not None:
+        remember_use(store, step.lineage, record)
         return Done(record, 0.0, cached=True)
     order.halt.check()
     with store.lock(key, order.halt.is_stopped):

@@ -20,7 +20,7 @@ from __future__ import annotations
 import fnmatch
 import hashlib
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -162,6 +162,8 @@ class KnownModel:
     """The same as `FetchedModel.provenance`, if the tree hash is known."""
     file: str = ""
     """The same as `FetchedModel.file`, if the tree hash is known."""
+    files: Mapping[str, FileDigest] = field(default_factory=dict)
+    """The files of the tree, if its hash is known."""
 
 
 def look_up(source: AnySource, store: Store) -> KnownModel:
@@ -175,13 +177,14 @@ def look_up(source: AnySource, store: Store) -> KnownModel:
     if isinstance(source, DirectorySource):
         files = _digest(source)
         digest, file = tree_digest(files), _held_file(source, files)
-        return KnownModel(_directory_key(digest), digest, source.provenance(digest), file)
+        return KnownModel(_directory_key(digest), digest, source.provenance(digest), file, files)
     key = source_key(source)
     record = store.peek(key)
     if record is None:
         return KnownModel(key, None, source.provenance(""))
     tree = tree_digest(record.files)
-    return KnownModel(key, tree, source.provenance(tree), _held_file(source, record.files))
+    held = _held_file(source, record.files)
+    return KnownModel(key, tree, source.provenance(tree), held, record.files)
 
 
 def is_at_hand(source: AnySource, store: Store) -> bool:

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import re
+import threading
 from collections import defaultdict
 from collections.abc import Collection, Iterator
 from functools import cached_property
+from itertools import islice
+from weakref import WeakKeyDictionary
 
 from ..errors import StoreError
 from .backends.base import Backend
@@ -19,7 +22,19 @@ from .records import Record
 from .store import Store
 
 _PREFIX = "steps/"
+_NEWEST = 5
+"""Results among which one of the same version is looked for."""
+
 _NAME = re.compile(rf"{_PREFIX}([0-9a-f]{{32}})-([0-9a-f]{{64}})")
+
+
+_NOTED: WeakKeyDictionary[Store, set[str]] = WeakKeyDictionary()
+"""The names of the notes in each store."""
+
+_FULL = ""
+"""Among them: this store cannot be written."""
+
+_LOCK = threading.Lock()
 
 
 def remember(store: Store, lineage: str, key: str) -> None:
@@ -28,7 +43,29 @@ def remember(store: Store, lineage: str, key: str) -> None:
     Before the record, not after it: a build that is killed in between leaves a note that leads nowhere, which does no
     harm, where a result without a note would never be found.
     """
-    store.backend.create(f"{_PREFIX}{_hash(lineage)}-{key}", b"")
+    store.backend.create(_name(lineage, key), b"")
+
+
+def remember_use(store: Store, lineage: str, record: Record) -> None:
+    """Notes that a result in the store, which may be of another step with the same inputs, serves this one, too.
+
+    This costs one listing for each process, and a write for each result that is new to a step. It does nothing for
+    results that do not say what they were made from, and in a store that cannot be written.
+    """
+    name = _name(lineage, record.key)
+    if "inputs" not in record.note:
+        return
+    with _LOCK:
+        if store not in _NOTED:
+            _NOTED[store] = {name for name, _, _ in _listed(store.backend)}
+        noted = _NOTED[store]
+        if name in noted or _FULL in noted:
+            return
+        noted.add(name)
+    try:
+        store.backend.create(name, b"")
+    except StoreError:
+        noted.add(_FULL)
 
 
 def forget(store: Store, gone: Collection[str]) -> None:
@@ -52,9 +89,20 @@ class History:
             if record is not None:
                 yield record
 
-    def last(self, lineage: str) -> Record | None:
-        """The newest result of a step; None if there is none."""
-        return next(self.results(lineage), None)
+    def last(self, lineage: str, name: str = "") -> Record | None:
+        """The newest result of a step; None if there is none.
+
+        Args:
+            lineage: See `Step.lineage`.
+            name: The step's name: results of the same version of a model are preferred, if they are among the newest.
+        """
+        results = list(islice(self.results(lineage), _NEWEST))
+        same = (record for record in results if record.note.get("step") == name)
+        return next(same, results[0] if results else None)
+
+    def time(self, key: str) -> float:
+        """When the result under a key was made, by the clock of the store; for a key of `results`."""
+        return self._times[key]
 
     def has_had(self, lineage: str, key: str) -> bool:
         """Whether the action `key` was stored as a result of this step once."""
@@ -62,7 +110,7 @@ class History:
 
     def newest(self, number: int) -> Iterator[Record]:
         """The newest results of all steps."""
-        for key in self._newest[:number]:
+        for key in [*self._times][:number]:
             record = self.record(key)
             if record is not None:
                 yield record
@@ -77,17 +125,22 @@ class History:
     def _keys(self) -> dict[str, list[str]]:
         """The keys of each step's results, the newest first, by the hash of its lineage."""
         keys: dict[str, list[str]] = defaultdict(list)
-        for lineage, key in self._all:
+        for _, lineage, key in self._all:
             if key not in keys[lineage]:
                 keys[lineage].append(key)
         return keys
 
     @cached_property
-    def _newest(self) -> list[str]:
-        return list(dict.fromkeys(key for _, key in self._all))
+    def _times(self) -> dict[str, float]:
+        """When each result was made, the newest first."""
+        times: dict[str, float] = {}
+        for time, _, key in self._all:
+            times.setdefault(key, time)
+        return times
 
     @cached_property
-    def _all(self) -> list[tuple[str, str]]:
+    def _all(self) -> list[tuple[float, str, str]]:
+        """Time, lineage and key of all results, the newest first."""
         found: list[tuple[float, str, str]] = []
         for number, backend in enumerate(_backends(self._store)):
             try:
@@ -98,7 +151,7 @@ class History:
                 if number == 0:
                     raise
         # The key decides between equal times.
-        return [(lineage, key) for _, lineage, key in sorted(found, reverse=True)]
+        return sorted(found, reverse=True)
 
 
 def _backends(store: Store) -> Iterator[Backend]:
@@ -112,6 +165,10 @@ def _listed(backend: Backend) -> Iterator[tuple[str, float, str]]:
         found = _NAME.fullmatch(entry.name)
         if found is not None:
             yield entry.name, entry.modified, found[2]
+
+
+def _name(lineage: str, key: str) -> str:
+    return f"{_PREFIX}{_hash(lineage)}-{key}"
 
 
 def _hash(lineage: str) -> str:

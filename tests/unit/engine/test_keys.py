@@ -10,7 +10,6 @@ import pytest
 from modelwheel.assembly import assemble, manifest, sbom
 from modelwheel.compiler import jobs
 from modelwheel.compiler.flags import Flags
-from modelwheel.compiler.inspection import INSPECTION
 from modelwheel.engine.steps import Goal, bundle, distribution, model, profile, steps_of
 from modelwheel.engine.steps import kernels as kernels_step
 from modelwheel.packaging import kernels, objects, runtime
@@ -19,21 +18,13 @@ from modelwheel.request import make_request
 from modelwheel.spec import Spec, load_spec
 from modelwheel.store.records import Record
 from modelwheel.store.store import Store
-from tests.support.stores import make
-from tests.support.toy_worker import inspection
+from tests.support.histories import write_result
 
 _SPEC = """
 model: {name: tiny, version: "1.0.0", saved_model: ./model}
 compilation: {batch_sizes: [1, 4]}
 targets: [x86-64, x86-64-v3]
 """
-
-_FILES = {
-    "freeze": ("graph.pb", "config.pb", "signature.json", "state.bin"),
-    "reference": ("reference.npz", "reference.json", "framework.json"),
-    "compile": ("kernels.o", "program.json", "constants.bin"),
-    "project": ("platforms/linux-x86_64/generated/kernels.txt",),
-}
 
 _OF_ALL = {
     "inspect": "2cce0b4ea2a4",
@@ -54,21 +45,21 @@ _RECORDED: dict[tuple[str, Goal], dict[str, str]] = {
     ("extension", "wheel"): {
         **_PROJECT,
         **_OBJECTS,
-        "wheel": "cff8c467fed5",
+        "wheel": "79d047ad3a08",
         "verify": "e7267c602e92",
     },
     ("shared", "wheel"): {
         **_PROJECT,
         **_OBJECTS,
-        "wheel": "2297f33b3738",
+        "wheel": "fb4b6d56618d",
         "runtime": "46a83661c37c",
         "verify": "0e4ec0069576",
     },
-    ("extension", "sdist"): {**_PROJECT, "sdist": "f30651ab5ff9"},
-    ("shared", "sdist"): {**_PROJECT, "sdist": "d421b9e052b6"},
-    ("extension", "bundle"): {**_PROJECT, "bundle": "456be25b9155"},
-    ("extension", "static-bundle"): {**_PROJECT, "bundle": "a5947c4ac923"},
-    ("extension", "profile"): {"project/profiled": "8534509b6509", "profile": "579e7b927e08"},
+    ("extension", "sdist"): {**_PROJECT, "sdist": "42117adb317f"},
+    ("shared", "sdist"): {**_PROJECT, "sdist": "a1a25c77f9bf"},
+    ("extension", "bundle"): {**_PROJECT, "bundle": "361f82b784b5"},
+    ("extension", "static-bundle"): {**_PROJECT, "bundle": "b4dd08d37760"},
+    ("extension", "profile"): {"project/profiled": "8534509b6509", "profile": "fb01f3513ccb"},
 }
 """Those of the others, by bindings and goal."""
 
@@ -124,12 +115,7 @@ def _keys(directory: Path, store: Store, bindings: str, goal: Goal) -> dict[str,
         name = step.name.partition("/")[2]
         keys[name] = step.key(store, records)
         made = directory / str(number)
-        made.mkdir()
-        if step.kind == "inspect":
-            inspection().save(made / INSPECTION)
-        else:
-            files = _FILES.get(step.kind, ("file",))
-            make(made, {file: b"" if file.endswith(".txt") else name.encode() for file in files})
+        write_result(step.kind, name, made)
         records[step.name] = store.publish(keys[name], made)
     return {name: key[:12] for name, key in keys.items()}
 

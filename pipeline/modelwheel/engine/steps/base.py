@@ -47,7 +47,10 @@ class Step(abc.ABC):
 
     @property
     def lineage(self) -> str:
-        """What the step has in common with the same one of an earlier version: the name, without the model's version."""
+        """What the step has in common with its earlier ones: the name, without what only one version of a model has.
+
+        Steps that know no model have one lineage for all of them.
+        """
         return self.name
 
     @property

@@ -165,6 +165,10 @@ class ObjectsStep(ModelStep, LocalStep):
     def needs(self) -> tuple[str, ...]:
         return (f"{self.request.name}/freeze/{self.request.extents[0]}",)
 
+    @property
+    def lineage(self) -> str:
+        return self.kind
+
     def key_inputs(self, store: Store, records: Records) -> Mapping[str, Any]:  # noqa: ARG002
         return objects_inputs()
 
@@ -201,6 +205,10 @@ class RuntimeStep(ModelStep, LocalStep):
     def waits_for(self) -> tuple[str, ...]:
         # A model that is refused needs no wheels.
         return (f"{self.request.name}/reference",)
+
+    @property
+    def lineage(self) -> str:
+        return self.kind
 
     def key_inputs(self, store: Store, records: Records) -> Mapping[str, Any]:  # noqa: ARG002
         return runtime_inputs()

@@ -39,6 +39,11 @@ class KernelsStep(ModelStep, LocalStep):
     kind = "kernels"
 
     @property
+    def lineage(self) -> str:
+        # Another model may have had the same kernels compiled.
+        return self.kind
+
+    @property
     def needs(self) -> tuple[str, ...]:
         return (f"{self.request.name}/project",)
 

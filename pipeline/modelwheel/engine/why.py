@@ -1,0 +1,168 @@
+"""`modelwheel plan --why`: what has changed since the last result of each step that must run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ..errors import ModelwheelError
+from ..store.history import History
+from ..store.records import Record
+from ..store.store import Store
+from .changes import Inputs, Reason, compare, each_once
+from .notes import condense, meaning_key
+from .plan import PlannedStep, Survey
+from .steps.base import Step
+
+
+class Explainer:
+    """Compares steps with their earlier results."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.history = History(store)
+
+    def why(self, survey: Survey) -> dict[str, list[Reason]]:
+        """Why each step of a request that must run must do so, by the step's name."""
+        found = _Compared(survey, self._store, self.history)
+        reasons = {one.name: found.why(one) for one in survey.planned if one.state == "run"}
+        if survey.model.tree_sha256 is None:
+            reasons[survey.planned[0].name] = [Reason("fetch", "")]
+        return reasons
+
+    def since(self, survey: Survey, old: Survey | None, time: float) -> dict[str, list[Reason]]:
+        """What must be built again since a release, and why, by the step's name; whether or not it was, meanwhile.
+
+        Args:
+            survey: The request as it is now.
+            old: As it was; None if there was none.
+            time: When that was, in seconds since the epoch by the clock of the store.
+        """
+        now = _Compared(survey, self._store, self.history)
+        planned = survey.planned[1:]
+        if old is None:
+            return {one.name: [Reason("new", "")] for one in planned}
+        before = _Compared(old, self._store, self.history)
+        found = {one.name: now.since(one, before, time) for one in planned}
+        return {name: reasons for name, reasons in found.items() if reasons}
+
+
+class _Compared:
+    """One request, whose steps are compared with earlier results."""
+
+    def __init__(self, survey: Survey, store: Store, history: History) -> None:
+        self._survey, self._store, self._history = survey, store, history
+        self._steps = {step.name: step for step in survey.steps}
+        self.by_lineage = {step.lineage: step for step in survey.steps}
+        self._missing = {one.name for one in survey.planned if one.state == "run"}
+        self._meanings: dict[str, Inputs] = {}
+
+    def why(self, planned: PlannedStep) -> list[Reason]:
+        step = self._steps.get(planned.name)
+        last = self._history.last(step.lineage, step.name) if step is not None else None
+        if step is None or last is None:
+            return [self._lost(step, planned.key)]
+        reasons = [*self._compare(step, last.note.get("inputs", {})), *self._first(step)]
+        return each_once(reasons) or [self._lost(step, planned.key)]
+
+    def _lost(self, step: Step | None, key: str | None) -> Reason:
+        """What is said of a step without an earlier result that can be compared."""
+        had = step is not None and key is not None and self._history.has_had(step.lineage, key)
+        return Reason("removed" if had else "new", "")
+
+    def since(self, planned: PlannedStep, before: _Compared, time: float) -> list[Reason]:
+        step = self._steps[planned.name]
+        old = before.by_lineage.get(step.lineage)
+        if old is None:
+            return [Reason("new", "")]
+        inputs = before.inputs(old)
+        base = self._base(step.lineage, inputs, time)
+        if base is not None and base.key == planned.key:
+            return []
+        if base is not None:
+            inputs = base.note.get("inputs", {})
+        elif inputs is None:
+            return [Reason("new", "")]
+        return each_once([*self._compare(step, inputs), *self._first(step)])
+
+    def _base(self, lineage: str, inputs: Inputs | None, time: float) -> Record | None:
+        """Which result a release most likely has: of those that its spec comes nearest to, the last that was there."""
+        results = list(self._history.results(lineage))
+        if inputs is not None and results:
+            far = [len(compare(one.note.get("inputs", {}), inputs, _nobody)) for one in results]
+            results = [one for one, n in zip(results, far, strict=True) if n == min(far)]
+        # Made soon after the tag, by the release itself, if none was made before.
+        there = [one for one in results if self._history.time(one.key) <= time] or results[-1:]
+        return there[0] if there else None
+
+    def _first(self, step: Step) -> Iterator[Reason]:
+        """The steps that must run before this one."""
+        if self._survey.model.tree_sha256 is None:
+            yield Reason("step", "fetch")
+        for name in step.needs:
+            if name in self._missing:
+                yield Reason("step", self._steps[name].kind)
+
+    def _compare(self, step: Step, before: Mapping[str, Any]) -> list[Reason]:
+        """What is different from the inputs of an earlier result, as far as it can be known before others run."""
+        after = self.inputs(step)
+        if after is None:
+            return []
+        missing = {name for name in step.needs if name in self._missing}
+        found = compare(before, after, self._meaning)
+        # Their results are not known: the comparison was with the last ones.
+        return [one for one in found if not (missing and one.what == "result")]
+
+    def inputs(self, step: Step) -> dict[str, Any] | None:
+        """The inputs of a step; for results that are missing, those of the last ones. None if there are none."""
+        if self._survey.model.tree_sha256 is None:
+            return None
+        records = dict(self._survey.records)
+        for name in step.needs:
+            last = records.get(name) or self._history.last(self._steps[name].lineage, name)
+            if last is None:
+                return None
+            records[name] = last
+        try:
+            inputs = condense(step.key_inputs(self._store, records))
+            meanings = step.meanings(self._store, records, self._files)
+        # A last result may be of an older version of modelwheel, or not be whole any more.
+        except (ModelwheelError, ValueError, KeyError, AssertionError):
+            return None
+        self._meanings |= {hashed: condense(meaning) for hashed, meaning in meanings.items()}
+        return inputs
+
+    def _files(self) -> dict[str, str]:
+        return {name: file.sha256 for name, file in self._survey.model.files.items()}
+
+    def _meaning(self, hashed: str) -> Inputs | None:
+        known = self._meanings.get(hashed)
+        if known is None:
+            record = self._history.record(meaning_key(hashed))
+            known = None if record is None else record.note.get("inputs")
+        return known
+
+
+FOLLOWS = "needs a step that must run first"
+"""Said of a group of steps."""
+
+
+def _nobody(_: str) -> None:
+    return None
+
+
+def group(reasons: Mapping[str, Sequence[Reason]]) -> dict[str, list[str]]:
+    """The names of the steps that have the same reason, by its text; those with the most steps first.
+
+    Steps that have no reason of their own, but need others that must run, are the last group.
+    """
+    groups: dict[str, list[str]] = {}
+    follow = []
+    for name, found in reasons.items():
+        own = [one.text for one in found if one.what != "step"]
+        for text in own:
+            groups.setdefault(text, []).append(name)
+        if not own:
+            follow.append(name)
+    ordered = dict(sorted(groups.items(), key=lambda item: -len(item[1])))
+    return {**ordered, FOLLOWS: follow} if follow else ordered
