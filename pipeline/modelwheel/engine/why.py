@@ -89,7 +89,7 @@ class _Compared:
         """Which result a release most likely has: of those that its spec comes nearest to, the last that was there."""
         results = list(self._history.results(lineage))
         if inputs is not None and results:
-            far = [len(compare(one.note.get("inputs", {}), inputs, _nobody)) for one in results]
+            far = [_distance(one.note.get("inputs", {}), inputs) for one in results]
             results = [one for one, n in zip(results, far, strict=True) if n == min(far)]
         # Made soon after the tag, by the release itself, if none was made before.
         there = [one for one in results if self._history.time(one.key) <= time] or results[-1:]
@@ -147,8 +147,10 @@ FOLLOWS = "needs a step that must run first"
 """Said of a group of steps."""
 
 
-def _nobody(_: str) -> None:
-    return None
+def _distance(before: Inputs, after: Inputs) -> int:
+    """In how much of what a spec says the inputs of two results differ."""
+    found = compare(before, after, lambda _: None)
+    return sum(one.what in ("flag", "model", "spec", "setting") for one in found)
 
 
 def group(reasons: Mapping[str, Sequence[Reason]]) -> dict[str, list[str]]:
