@@ -279,6 +279,25 @@ def test_a_change_of_the_spec_runs_what_depends_on_it(
     assert modelwheel.missing(spec) == expected
 
 
+def test_a_plan_says_what_changed_and_what_that_takes(
+    modelwheel: Modelwheel, built: Built, tmp_path: Path
+) -> None:
+    spec = copy_spec(built, "mlp", tmp_path)
+    edit(spec, "[1, 4]}", "[1, 4], xla_flags: [--xla_cpu_enable_fast_min_max=true]}")
+    found = modelwheel("plan", "--why", "--cost", "--json", spec).json
+    why = {
+        step["name"].partition("/")[2]: [reason["text"] for reason in step["why"]]
+        for step in found["steps"]
+    }
+    said = "flag xla_cpu_enable_fast_min_max changed from false to true"
+    assert [why[name] for name in COMPILED] == [[said]] * len(COMPILED)
+    assert (why["inspect"], why["freeze/b1"]) == ([], [])
+    # All of them ran before, in the build of the fixture.
+    cost = found["cost"]
+    assert (cost["steps"], cost["estimated"], cost["unknown"]) == (cost["measured"], 0, {})
+    assert 0 < cost["shortest"] <= cost["makespan"] <= cost["seconds"]
+
+
 # --- a changed model, narrowed by options ---------------------------------------------------------
 
 

@@ -155,6 +155,10 @@ def _explain(name: str, before: Any, after: Any, meaning: Meaning) -> Iterator[R
             yield _tool(".".join(tool), one, other)
     elif name in ("zig", "backend", "cpu"):
         yield _tool(name, before, after)
+    elif name == "provenance":
+        for path, one, other in _differences(("source",), before, after):
+            if path[-1] != "tree_sha256":  # said of the model's files
+                yield Reason("setting", ".".join(path), one, other)
     elif name == "spec":
         for path, one, other in _differences((), _known(before, meaning), _known(after, meaning)):
             yield Reason("spec", ".".join(path), one, other)

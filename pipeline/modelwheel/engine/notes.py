@@ -66,7 +66,7 @@ class Work:
             "kind": self.kind,
             "inputs": condense(self.inputs),
             "seconds": round(self.used.seconds, 3),
-            **{name: value for name, value in measured.items() if value is not None},
+            **{name: round(value, 3) for name, value in measured.items() if value is not None},
             "model_bytes": sum(file.stat().st_size for file in files),
             "host": _host(),
             "modelwheel": __version__,
@@ -86,7 +86,8 @@ def meaning_key(hashed: str) -> str:
 def _keep_meaning(hashed: str, meaning: Mapping[str, Any], store: Store) -> None:
     """Keeps what a hash stands for, once for all steps that have it among their inputs."""
     key = meaning_key(hashed)
-    if not store.contains(key):
+    # Looked up, not only found, so that what is in use stays in the store.
+    if store.lookup(key) is None:
         note = {"step": f"meaning of {hashed[:12]}", "kind": "meaning", "inputs": condense(meaning)}
         with store.scratch() as nothing:
             store.publish(key, nothing, note)

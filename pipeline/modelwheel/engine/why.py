@@ -143,7 +143,7 @@ class _Compared:
         return known
 
 
-FOLLOWS = "needs a step that must run first"
+FOLLOWS = "made from results that are missing"
 """Said of a group of steps."""
 
 

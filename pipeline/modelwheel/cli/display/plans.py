@@ -37,7 +37,7 @@ def reason_lines(
             yield f"{', '.join(f'{kinds[name]} {name}' for name in names)}: {text}"
             continue
         of_kind = Counter(kinds[name] for name in names)
-        steps = ", ".join(f"{number} {kind}" for kind, number in of_kind.items())
+        steps = _kinds(of_kind)
         of = list(dict.fromkeys(models[name] for name in names))
         yield f"{steps} of {of[0] if len(of) == 1 else count(len(of), 'spec')}: {text}"
 
@@ -47,21 +47,29 @@ def cost_lines(cost: Cost) -> Iterator[str]:
     if not cost.steps:
         yield "nothing to run"
         return
+    if not cost.measured + cost.estimated:
+        yield "nothing is known of what steps take: none of these kinds has run yet"
+        return
     yield (
         f"{count(cost.steps, 'step')}: {time_text(cost.seconds)} of work; {time_text(cost.makespan)} with "
         f"{count(cost.workers, 'worker')}, {time_text(cost.shortest)} at least; {size_text(cost.bytes)} to store at most"
     )
-    share = cost.measured_seconds / cost.seconds if cost.seconds else 0.0
-    known = percent(share) if share else "nothing"
+    share = cost.measured_seconds / cost.seconds if cost.seconds else 1.0
     yield (
-        f"{known} of the time is measured ({count(cost.measured, 'step')}); estimated from steps of the same kind and "
+        f"{percent(share) if share else 'nothing'} of the time is measured ({count(cost.measured, 'step')}); estimated from steps of the same kind and "
         f"size: {count(cost.estimated, 'step')}"
     )
     if cost.unknown:
-        listed = ", ".join(f"{number} {kind}" for kind, number in cost.unknown.items())
-        yield f"not counted, because no step of the kind has run yet: {listed}"
+        yield f"not counted, because no step of the kind has run yet: {_kinds(cost.unknown)}"
     if cost.hosts:
         yield f"measured on {', '.join(cost.hosts)}"
+
+
+def _kinds(numbers: Mapping[str, int]) -> str:
+    """How many steps there are of each kind: `inspect, 2 freeze`."""
+    return ", ".join(
+        kind if number == 1 else f"{number} {kind}" for kind, number in numbers.items()
+    )
 
 
 def answer_json(
