@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from ..errors import ModelwheelError
@@ -21,10 +23,11 @@ class Explainer:
     def __init__(self, store: Store) -> None:
         self._store = store
         self.history = History(store)
+        self._meanings: dict[str, Inputs] = {}
 
     def why(self, survey: Survey) -> dict[str, list[Reason]]:
         """Why each step of a request that must run must do so, by the step's name."""
-        found = _Compared(survey, self._store, self.history)
+        found = self._compared(survey)
         reasons = {one.name: found.why(one) for one in survey.planned if one.state == "run"}
         if survey.model.tree_sha256 is None:
             reasons[survey.planned[0].name] = [Reason("fetch", "")]
@@ -38,24 +41,29 @@ class Explainer:
             old: As it was; None if there was none.
             time: When that was, in seconds since the epoch by the clock of the store.
         """
-        now = _Compared(survey, self._store, self.history)
+        now = self._compared(survey)
         planned = survey.planned[1:]
         if old is None:
             return {one.name: [Reason("new", "")] for one in planned}
-        before = _Compared(old, self._store, self.history)
+        before = self._compared(old)
         found = {one.name: now.since(one, before, time) for one in planned}
         return {name: reasons for name, reasons in found.items() if reasons}
+
+    def _compared(self, survey: Survey) -> _Compared:
+        return _Compared(survey, self._store, self.history, self._meanings)
 
 
 class _Compared:
     """One request, whose steps are compared with earlier results."""
 
-    def __init__(self, survey: Survey, store: Store, history: History) -> None:
+    def __init__(
+        self, survey: Survey, store: Store, history: History, meanings: dict[str, Inputs]
+    ) -> None:
         self._survey, self._store, self._history = survey, store, history
+        self._meanings = meanings
         self._steps = {step.name: step for step in survey.steps}
         self.by_lineage = {step.lineage: step for step in survey.steps}
         self._missing = {one.name for one in survey.planned if one.state == "run"}
-        self._meanings: dict[str, Inputs] = {}
 
     def why(self, planned: PlannedStep) -> list[Reason]:
         step = self._steps.get(planned.name)
@@ -109,7 +117,7 @@ class _Compared:
         if after is None:
             return []
         missing = {name for name in step.needs if name in self._missing}
-        found = compare(before, after, self._meaning)
+        found = compare(before, after, partial(self._meaning, step))
         # Their results are not known: the comparison was with the last ones.
         return [one for one in found if not (missing and one.what == "result")]
 
@@ -117,31 +125,46 @@ class _Compared:
         """The inputs of a step; for results that are missing, those of the last ones. None if there are none."""
         if self._survey.model.tree_sha256 is None:
             return None
-        records = dict(self._survey.records)
+        records = self._results(step)
+        if records is None:
+            return None
+        try:
+            return condense(step.key_inputs(self._store, records))
+        except _UNUSABLE:
+            return None
+
+    def _results(self, step: Step) -> Mapping[str, Record] | None:
+        """The results that a step needs; for those that are missing, the last ones. None if there are none."""
+        records = {}
         for name in step.needs:
-            last = records.get(name) or self._history.last(self._steps[name].lineage, name)
+            known = self._survey.records.get(name)
+            last = known or self._history.last(self._steps[name].lineage, name)
             if last is None:
                 return None
             records[name] = last
-        try:
-            inputs = condense(step.key_inputs(self._store, records))
-            meanings = step.meanings(self._store, records, self._files)
-        # A last result may be of an older version of modelwheel, or not be whole any more.
-        except (ModelwheelError, ValueError, KeyError, AssertionError):
-            return None
-        self._meanings |= {hashed: condense(meaning) for hashed, meaning in meanings.items()}
-        return inputs
+        return records
 
     def _files(self) -> dict[str, str]:
         return {name: file.sha256 for name, file in self._survey.model.files.items()}
 
-    def _meaning(self, hashed: str) -> Inputs | None:
-        known = self._meanings.get(hashed)
-        if known is None:
+    def _meaning(self, step: Step, hashed: str) -> Inputs | None:
+        """What a hash among the inputs of a step stands for, if the store or the step knows."""
+        if hashed not in self._meanings:
             record = self._history.record(meaning_key(hashed))
-            known = None if record is None else record.note.get("inputs")
-        return known
+            if record is not None:
+                self._meanings[hashed] = record.note.get("inputs", {})
+            else:
+                self._learn(step)
+        return self._meanings.get(hashed)
 
+    def _learn(self, step: Step) -> None:
+        with suppress(*_UNUSABLE):
+            found = step.meanings(self._store, self._results(step) or {}, self._files)
+            self._meanings |= {hashed: condense(meaning) for hashed, meaning in found.items()}
+
+
+_UNUSABLE = (ModelwheelError, ValueError, KeyError, AssertionError)
+"""Raised for a last result that an older version of modelwheel has made, or that is not whole any more."""
 
 FOLLOWS = "made from results that are missing"
 """Said of a group of steps."""

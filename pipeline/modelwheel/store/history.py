@@ -96,9 +96,12 @@ class History:
             lineage: See `Step.lineage`.
             name: The step's name: results of the same version of a model are preferred, if they are among the newest.
         """
-        results = list(islice(self.results(lineage), _NEWEST))
-        same = (record for record in results if record.note.get("step") == name)
-        return next(same, results[0] if results else None)
+        newest = None
+        for record in islice(self.results(lineage), _NEWEST):
+            if not name or record.note.get("step") == name:
+                return record
+            newest = newest or record
+        return newest
 
     def time(self, key: str) -> float:
         """When the result under a key was made, by the clock of the store; for a key of `results`."""
