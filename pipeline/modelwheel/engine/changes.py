@@ -6,9 +6,9 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any, ClassVar, Literal, TypeAlias
 
+from ..util.text import one_line
 from ..util.words import shorten
 from .notes import CONDENSED
 
@@ -81,10 +81,12 @@ class Reason:
     @property
     def text(self) -> str:
         """In words: `flag xla_cpu_x changed from 1 to 2`."""
+        # Names are those of files, and records may come from others.
+        name = one_line(self.name)
         if self.what in _SENTENCES:
-            return _SENTENCES[self.what].format(self.name)
-        subject = _SUBJECTS.get(self.what, "{}") if self.name else f"the {self.what}"
-        return f"{subject.format(self.name)} {self._verb()}"
+            return _SENTENCES[self.what].format(name)
+        subject = _SUBJECTS.get(self.what, "{}") if name else f"the {self.what}"
+        return f"{subject.format(name)} {self._verb()}"
 
     def _verb(self) -> str:
         if self.before is None and self.after is None:
@@ -122,11 +124,15 @@ def compare(before: Inputs, after: Inputs, meaning: Meaning) -> list[Reason]:
         after: `condense` of the later ones.
         meaning: What a hash among them stands for.
     """
-    found = chain.from_iterable(
-        _explain(name, before.get(name), after.get(name), meaning)
-        for name in sorted({*before, *after})
-        if before.get(name) != after.get(name)
-    )
+    found: list[Reason] = []
+    for name in sorted({*before, *after}):
+        one, other = before.get(name), after.get(name)
+        if one != other:
+            try:
+                found += _explain(name, one, other, meaning)
+            # The earlier ones are what a record says: of an older modelwheel, or of anybody.
+            except (AttributeError, TypeError, ValueError):
+                found.append(Reason("setting", name))
     return each_once(sorted(found, key=lambda reason: reason.what == "result"))
 
 
@@ -268,4 +274,4 @@ def _show(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value)
     if _HASH.fullmatch(text) or text.startswith(CONDENSED):
         return ""
-    return shorten(text or "''", _SHOWN)
+    return one_line(shorten(text or "''", _SHOWN))

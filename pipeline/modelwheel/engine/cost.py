@@ -12,6 +12,8 @@ from statistics import median
 
 from ..store.history import History
 from ..store.records import Record
+from ..util.text import one_line
+from .notes import noted_seconds
 from .plan import Survey
 from .steps.base import Step
 
@@ -119,15 +121,15 @@ def _nodes(surveys: Sequence[Survey], history: History) -> tuple[dict[str, _Node
             last = history.last(step.lineage, step.name)
             sample = None if last is None else _sample(last)
             if last is not None and sample is not None:
-                hosts.add(str(last.note.get("host", "")))
+                hosts.add(one_line(last.note.get("host", "")))
             own = sample or samples.nearest(step, survey)
             nodes[step.name] = _Node(step.name, own, sample is not None, sorted(after))
     return nodes, hosts - {""}
 
 
 def _sample(record: Record) -> _Sample | None:
-    seconds = record.note.get("seconds")
-    return _Sample(float(seconds), record.size) if isinstance(seconds, (int, float)) else None
+    seconds = noted_seconds(record)
+    return None if seconds is None else _Sample(seconds, record.size)
 
 
 class _Samples:
@@ -138,8 +140,9 @@ class _Samples:
         for record in _records(surveys, history):
             sample = _sample(record)
             if sample is not None:
-                size = int(record.note.get("model_bytes", 0))
-                found[str(record.note.get("kind"))][record.key] = size, sample
+                size = record.note.get("model_bytes")
+                own = size if isinstance(size, int) and size >= 0 else 0
+                found[str(record.note.get("kind"))][record.key] = own, sample
         self._by_kind = {
             kind: sorted(samples.values(), key=lambda pair: pair[0])
             for kind, samples in found.items()

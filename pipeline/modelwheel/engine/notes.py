@@ -28,6 +28,9 @@ _LONGEST = 300
 _LARGEST = 200
 """Entries of a list, such as the labels of a model's classes, that a note holds as they are."""
 
+_LONGEST_SECONDS = 1e7
+"""No step takes longer."""
+
 CONDENSED = "sha256:"
 """What the hash begins with that stands for a longer text or list."""
 
@@ -76,6 +79,20 @@ class Work:
 def model_files(model: Path) -> dict[str, str]:
     """The SHA-256 of each file of a model."""
     return {name: file.sha256 for name, file in digest_tree(model).items()}
+
+
+def noted_inputs(record: Record) -> Mapping[str, Any]:
+    """What a record says that its result was made from; empty if it does not."""
+    inputs = record.note.get("inputs")
+    return inputs if isinstance(inputs, Mapping) else {}
+
+
+def noted_seconds(record: Record) -> float | None:
+    """What a record says that its step took; None if it does not."""
+    seconds = record.note.get("seconds")
+    if isinstance(seconds, (int, float)) and 0 <= seconds < _LONGEST_SECONDS:
+        return float(seconds)
+    return None
 
 
 def meaning_key(hashed: str) -> str:

@@ -12,7 +12,7 @@ from ..store.history import History
 from ..store.records import Record
 from ..store.store import Store
 from .changes import Inputs, Reason, compare, each_once
-from .notes import condense, meaning_key
+from .notes import condense, meaning_key, noted_inputs
 from .plan import PlannedStep, Survey
 from .steps.base import Step
 
@@ -70,7 +70,7 @@ class _Compared:
         last = self._history.last(step.lineage, step.name) if step is not None else None
         if step is None or last is None:
             return [self._lost(step, planned.key)]
-        reasons = [*self._compare(step, last.note.get("inputs", {})), *self._first(step)]
+        reasons = [*self._compare(step, noted_inputs(last)), *self._first(step)]
         return each_once(reasons) or [self._lost(step, planned.key)]
 
     def _lost(self, step: Step | None, key: str | None) -> Reason:
@@ -83,13 +83,13 @@ class _Compared:
         old = before.by_lineage.get(step.lineage)
         if old is None:
             return [Reason("new", "")]
-        inputs = before.inputs(old)
-        base = self._base(step.lineage, inputs, time)
+        asked = before.inputs(old)
+        base = self._base(step.lineage, asked, time)
         if base is not None and base.key == planned.key:
             return []
-        if base is not None:
-            inputs = base.note.get("inputs", {})
-        elif inputs is None:
+        # Without a result from then, what the spec asked for is compared.
+        inputs = asked if base is None else noted_inputs(base)
+        if inputs is None:
             return [Reason("new", "")]
         return each_once([*self._compare(step, inputs), *self._first(step)])
 
@@ -97,7 +97,7 @@ class _Compared:
         """Which result a release most likely has: of those that its spec comes nearest to, the last that was there."""
         results = list(self._history.results(lineage))
         if inputs is not None and results:
-            far = [_distance(one.note.get("inputs", {}), inputs) for one in results]
+            far = [_distance(noted_inputs(one), inputs) for one in results]
             results = [one for one, n in zip(results, far, strict=True) if n == min(far)]
         # Made soon after the tag, by the release itself, if none was made before.
         there = [one for one in results if self._history.time(one.key) <= time] or results[-1:]
@@ -152,7 +152,7 @@ class _Compared:
         if hashed not in self._meanings:
             record = self._history.record(meaning_key(hashed))
             if record is not None:
-                self._meanings[hashed] = record.note.get("inputs", {})
+                self._meanings[hashed] = noted_inputs(record)
             else:
                 self._learn(step)
         return self._meanings.get(hashed)

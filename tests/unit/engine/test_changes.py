@@ -112,3 +112,23 @@ def test_reasons_without_a_comparison() -> None:
     assert Reason("new", "").text == "never built"
     assert Reason("step", "freeze/b1").text == "freeze/b1 must run first"
     assert Reason("removed", "").text == "its result is not in the store any more"
+
+
+@pytest.mark.parametrize("wrong", [5, "x", [1], {"xla": 5}, None, {"a": {"b": [{}]}}])
+@pytest.mark.parametrize(
+    "name", ["flags", "model", "template", "environment", "kernels", "spec", "sources", "compiled"]
+)
+def test_a_record_may_say_anything(name: str, wrong: Any) -> None:
+    right = {
+        "flags": {"xla": ["--a=1"], "tf_xla": []},
+        "environment": {"cc": "gcc"},
+        "kernels": {"gemm": _A},
+        "sources": {"version": 1},
+    }.get(name, _A)
+    # One sentence or several, for any value; also about what they stand for.
+    assert all(_texts({name: wrong}, {name: right}, {_A: {"files": {"x": _B}}}))
+
+
+def test_names_cannot_write_to_the_terminal() -> None:
+    assert "\x1b" not in Reason("model", "a\x1b[2Jb", "\x1b[31m", "x\ny").text
+    assert "\n" not in Reason("setting", "a\nb", "\x1b[31m", "x\ny").text
