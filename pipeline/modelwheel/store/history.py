@@ -13,11 +13,14 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator
 from functools import cached_property
 from itertools import islice
+from pathlib import Path
 from weakref import WeakKeyDictionary
 
 from ..errors import StoreError
+from ..util.places import is_url
 from .backends.base import Backend
 from .backends.directory import DirectoryBackend
+from .backends.objects import ObjectBackend
 from .records import Record
 from .store import Store
 
@@ -31,8 +34,8 @@ _NAME = re.compile(rf"{_PREFIX}([0-9a-f]{{32}})-([0-9a-f]{{64}})")
 _NOTED: WeakKeyDictionary[Store, set[str]] = WeakKeyDictionary()
 """The names of the notes in each store."""
 
-_FULL = ""
-"""Among them: this store cannot be written."""
+_LISTED, _CLOSED = "listed", "closed"
+"""Among them: they were listed; this store cannot be listed or written."""
 
 _LOCK = threading.Lock()
 
@@ -56,16 +59,17 @@ def remember_use(store: Store, lineage: str, record: Record) -> None:
     if "inputs" not in record.note:
         return
     with _LOCK:
-        if store not in _NOTED:
-            _NOTED[store] = {name for name, _, _ in _listed(store.backend)}
-        noted = _NOTED[store]
-        if name in noted or _FULL in noted:
-            return
-        noted.add(name)
-    try:
-        store.backend.create(name, b"")
-    except StoreError:
-        noted.add(_FULL)
+        noted = _NOTED.setdefault(store, set())
+        try:
+            if not noted:
+                noted.add(_LISTED)
+                noted.update(name for name, _, _ in _listed(store.backend))
+            if name in noted or _CLOSED in noted:
+                return
+            noted.add(name)
+            store.backend.create(name, b"")
+        except StoreError:
+            noted.add(_CLOSED)
 
 
 def forget(store: Store, gone: Collection[str]) -> None:
@@ -159,7 +163,8 @@ class History:
 
 def _backends(store: Store) -> Iterator[Backend]:
     yield store.backend
-    yield from (DirectoryBackend(path) for path in store.upstream)
+    for place in store.upstream:
+        yield ObjectBackend(str(place)) if is_url(place) else DirectoryBackend(Path(place))
 
 
 def _listed(backend: Backend) -> Iterator[tuple[str, float, str]]:

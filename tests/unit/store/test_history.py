@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from modelwheel.errors import StoreError
 from modelwheel.store.backends.base import Entry
 from modelwheel.store.history import History, forget, remember, remember_use
 from modelwheel.store.keys import action_key
@@ -106,3 +107,20 @@ def test_a_step_remembers_a_result_that_another_has_made(store: Store, tmp_path:
     bare = store.publish(action_key("bare"), tmp_path / "made-1", {"step": "x"})
     remember_use(store, "net/bare", bare)
     assert History(store).last("net/bare") is None
+
+
+def test_a_store_that_cannot_be_written_serves_all_the_same(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = store.lookup(_add(store, tmp_path, 1))
+    assert record is not None
+    tried: list[str] = []
+
+    def refuse(name: str, content: bytes) -> bool:  # noqa: ARG001
+        tried.append(name)
+        raise StoreError("it is read-only")
+
+    monkeypatch.setattr(store.backend, "create", refuse)
+    for lineage in ("net/a", "net/b", "net/c"):
+        remember_use(store, lineage, record)
+    assert len(tried) == 1

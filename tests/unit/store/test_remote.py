@@ -21,6 +21,7 @@ from modelwheel.errors import StoreError, UsageError
 from modelwheel.store import claims, copies, remote
 from modelwheel.store.backends.objects import ObjectBackend
 from modelwheel.store.eviction import CacheLimit
+from modelwheel.store.history import History, remember
 from modelwheel.store.keys import action_key
 from modelwheel.store.layers import Policy
 from modelwheel.store.names import blob_name, pack_name, record_name
@@ -446,3 +447,23 @@ def test_records_in_use_are_made_young(
     background.shutdown()
     assert any(line.startswith(f"write {record_name(KEY)}") for line in asked)
     assert machine("c").lookup(KEY) is not None
+
+
+# --- earlier results of steps ---------------------------------------------------------------------
+
+
+def test_other_machines_find_the_earlier_results_of_a_step_by_one_listing(
+    machine: Machine, url: str, tmp_path: Path, asked: list[str]
+) -> None:
+    first = machine("a")
+    for number in range(3):
+        result = action_key("compile", number=number)
+        remember(first, "net/x", result)
+        first.publish(result, make(tmp_path / str(number)), {"inputs": {"number": number}})
+    # In its own store, and in one that it reads.
+    for store in (machine("b"), Store(tmp_path / "c", Policy(upstream=(url,)))):
+        asked.clear()
+        history = History(store)
+        assert len({record.key for record in history.results("net/x")}) == 3
+        assert history.last("net/y") is None
+        assert len([one for one in asked if one.startswith("list steps/")]) == 1
