@@ -31,6 +31,13 @@
     reading_seconds = 60        # of the processor, to read it only; one more for each megabyte
     memory_gb = 16              # the most memory that it may use; by default in proportion to the model
 
+    [cluster]
+    address = "tls://scheduler.example.org:8786"      # of a Dask scheduler, for `--cluster` without a value
+    tls_ca_file = "cluster/ca.pem"                    # for tls://; relative to this file
+    tls_cert = "cluster/cert.pem"
+    tls_key = "cluster/key.pem"
+    resources = {licence = 2}                         # what workers have in addition, and each step takes 1 of
+
     [limits]
     tensor_elements = 4294967296     # the largest tensor that a model may ask for; also nodes, ...
 
@@ -213,6 +220,29 @@ class SandboxRules(_Section):
     memory_gb: Annotated[float, Constraint(strict=True, gt=0, allow_inf_nan=False)] | None = None
 
 
+_CLUSTER = re.compile(r"(tcp|tls)://[^\s/@]+:[0-9]{1,5}/?|local(:[1-9][0-9]*)?")
+
+
+def _check_cluster(text: str) -> str:
+    if not _CLUSTER.fullmatch(text):
+        raise PydanticCustomError("cluster", "must be tcp://HOST:PORT, tls://HOST:PORT or local:N")
+    return text
+
+
+_Amount = Annotated[float, Constraint(gt=0, allow_inf_nan=False)]
+
+
+class ClusterRules(_Section):
+    """The section `cluster`: where steps of builds run with `--cluster`, and how machines know each other."""
+
+    address: Annotated[StrictStr, AfterValidator(_check_cluster)] | None = None
+    tls_ca_file: StrictStr | None = None
+    tls_cert: StrictStr | None = None
+    tls_key: StrictStr | None = None
+    resources: Mapping[StrictStr, _Amount] = Constraint(default={})
+    """Further resources of Dask: workers of modelwheel have so much of each, and each step takes 1."""
+
+
 class Config(_Section):
     """Everything in a `modelwheel.toml`."""
 
@@ -222,6 +252,7 @@ class Config(_Section):
     catalogue: Catalogue = Catalogue()
     store: StoreRules = StoreRules()
     sandbox: SandboxRules = SandboxRules()
+    cluster: ClusterRules = ClusterRules()
     limits: Limits = Limits()
 
     @model_validator(mode="before")

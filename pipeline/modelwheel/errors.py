@@ -108,6 +108,13 @@ class EnvironmentProblemError(ModelwheelError):
     code = "MW720"
 
 
+class ClusterError(ModelwheelError):
+    """A cluster cannot be reached, one of its workers cannot be used, or it lost a step."""
+
+    exit_code = 19
+    code = "MW760"
+
+
 class PublishError(ModelwheelError):
     """A release cannot be uploaded, or the index does not serve what was uploaded."""
 

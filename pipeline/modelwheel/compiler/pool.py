@@ -123,7 +123,7 @@ class WorkerPool:
                     self._changed.wait_for(lambda: not self._waiting and not self._running)
         finally:
             # Also if Ctrl-C arrives during the wait above.
-            self._kill()
+            self.kill()
 
     @property
     def _base(self) -> int:
@@ -228,13 +228,13 @@ class WorkerPool:
             finally:
                 self._workers.give_back(worker)
         except BaseException as error:  # noqa: BLE001 - the future raises it
-            # A worker that `_kill` ended looks like one that the system killed for want of memory.
+            # A worker that `kill` ended looks like one that the system killed for want of memory.
             stopped = self._killed and isinstance(error, WorkerError)
             task.future.set_exception(WorkerError(STOPPED) if stopped else error)
         else:
             task.future.set_result(result)
 
-    def _kill(self) -> None:
+    def kill(self) -> None:
         """Ends every worker and fails every job that is not done."""
         with self._changed:
             self._closed = self._killed = True
@@ -247,6 +247,11 @@ class WorkerPool:
         # Waits for the threads. None of them blocks, as the workers are dead.
         self._threads.shutdown()
         self._workers.close()
+
+
+def expected_memory(weights: int) -> int:
+    """Bytes that a job on a model with so many bytes of weights is expected to need beside what workers share."""
+    return _JOB_BYTES + _BYTES_PER_WEIGHT_BYTE * weights
 
 
 def available_memory(group: Path = Path("/sys/fs/cgroup")) -> int:

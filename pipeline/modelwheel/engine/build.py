@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -25,6 +23,7 @@ from ..source import fetch as source
 from ..store.records import Record
 from ..store.store import Store
 from ..util.records import as_json
+from ..util.temporary import temporary_files_in
 from ..wheelfile.reports import Report, parse_report
 from .ahead import Ahead
 from .delivery import (
@@ -121,7 +120,7 @@ def build(
     with (
         # It ends in reverse: workers must have ended before the directory they write to is removed.
         store.scratch() as scratch,
-        _temporary_files_in(scratch),
+        temporary_files_in(scratch),
         closing(Ahead(scratch, verifies=options.goal == "wheel")) as ahead,
         WorkerPool(
             scratch,
@@ -139,30 +138,6 @@ def build(
         if options.keep_unverified:
             one.keep_unverified()
     return [one.result for one in builds]
-
-
-@contextmanager
-def _temporary_files_in(directory: Path) -> Iterator[None]:
-    """Puts temporary files of this process and its children into a directory of the store.
-
-    Compilers, pip and the build backend write to the system's temporary directory otherwise, and
-    would leave their files there if the build was killed. The next process that uses the store
-    removes this one.
-    """
-    names = ("TMPDIR", "TEMP", "TMP")
-    before = {name: os.environ.get(name) for name in names}, tempfile.tempdir
-    # The variables are for children; this process has a cached answer in tempfile.tempdir.
-    os.environ.update(dict.fromkeys(names, str(directory)))
-    tempfile.tempdir = str(directory)
-    try:
-        yield
-    finally:
-        variables, tempfile.tempdir = before
-        for name, value in variables.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
 
 
 class _Build:

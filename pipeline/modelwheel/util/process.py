@@ -9,7 +9,7 @@ import signal
 import subprocess
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,7 +33,8 @@ _REAP_SECONDS = 5
 _TIDY_SECONDS = 60
 """For an interrupted program to remove what it started, such as a container."""
 
-_alive: set[subprocess.Popen[bytes]] = set()
+_alive: dict[subprocess.Popen[bytes], int] = {}
+"""The programs that run, with the threads that started them."""
 _alive_lock = threading.Lock()
 
 
@@ -239,13 +240,16 @@ def _interrupt(process: subprocess.Popen[bytes]) -> None:
         _kill_and_reap(process)
 
 
-def kill_all() -> None:
+def kill_all(threads: Collection[int] | None = None) -> None:
     """Kills every program started by `run` that is still running, with all its children.
 
     For the thread that receives Ctrl-C while others wait in `run`: their calls fail at once.
+
+    Args:
+        threads: Only the programs that these threads have started; by default all.
     """
     with _alive_lock:
-        processes = tuple(_alive)
+        processes = [one for one, owner in _alive.items() if threads is None or owner in threads]
     for process in processes:
         kill_group(process)
 
@@ -333,14 +337,14 @@ def _start(
 
 def _add(process: subprocess.Popen[bytes]) -> None:
     """Called with the lock held."""
-    _alive.add(process)
+    _alive[process] = threading.get_ident()
     guard.watch(process.pid)
 
 
 def _remove(process: subprocess.Popen[bytes]) -> None:
     """Of a process that has ended."""
     with _alive_lock:
-        _alive.discard(process)
+        _alive.pop(process, None)
         guard.forget(process.pid)
 
 

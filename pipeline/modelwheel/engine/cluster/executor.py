@@ -1,0 +1,493 @@
+"""Runs the steps of a build on a cluster. One thread decides; everything else puts what happened into its inbox."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from distributed import Client, KilledWorker
+from distributed import Future as DaskFuture
+from distributed.client import ClosedClientError
+
+from ...compiler.pool import expected_memory
+from ...errors import ClusterError, ModelwheelError
+from ...sandbox.policy import Policy
+from ...store.store import Store
+from ..reporting import Reporter
+from ..running import Done, Order
+from ..steps.base import Step
+from .address import Target
+from .connection import Link, open_cluster
+from .declaration import NAME, Declaration, declare, needs_of, words_of
+from .roster import Member, list_members, refuse, require_members
+from .tasks import Answer, Settings, Task
+from .worker import end_build, execute, topic
+
+_RETRIES = 3
+"""How often a step whose worker died is tried again, elsewhere."""
+
+_PATIENCE_SECONDS = 600.0
+"""How long a build waits for a scheduler that is away, or for a worker that can run a step."""
+
+_GATHER_SECONDS = 60.0
+_END_SECONDS = 40.0
+_TICK_SECONDS = 0.5
+_PREPARING = 4
+"""Threads that look results up in the store and put models there."""
+
+
+@dataclass(eq=False)
+class _Work:
+    """A step until it has its result."""
+
+    order: Order
+    model_key: str
+    key: str
+    memory: int
+    result: Future[Done]
+    ticket: str = ""
+    future: DaskFuture[Any] | None = None
+    began: bool = False
+    died_on: list[str] = field(default_factory=list)
+    """Names of the workers that died while they ran it."""
+    among: set[str] = field(default_factory=set)
+    """The workers that this attempt may use, by their addresses; empty for all."""
+    waits_since: float = 0.0
+
+    @property
+    def name(self) -> str:
+        return self.order.step.name
+
+
+@contextmanager
+def on_cluster(
+    target: Target, settings: Settings, store: Store, reporter: Reporter
+) -> Iterator[ClusterExecutor]:
+    """An executor whose cluster is connected, and whose workers are compared with this machine.
+
+    Raises:
+        ClusterError: The cluster cannot be used.
+    """
+    with open_cluster(target) as link:
+        executor = ClusterExecutor(link, settings, store, reporter)
+        try:
+            yield executor
+        finally:
+            executor.close()
+
+
+class ClusterExecutor:
+    """See `modelwheel.engine.scheduler.Executor`.
+
+    Args:
+        link: To the cluster.
+        settings: Of the build.
+        store: That of the settings.
+        reporter: Receives what happens.
+
+    Raises:
+        ClusterError: The cluster cannot be used.
+    """
+
+    def __init__(self, link: Link, settings: Settings, store: Store, reporter: Reporter) -> None:
+        self._link, self._settings, self._store, self._reporter = link, settings, store, reporter
+        self._sandboxed = settings.sandbox is Policy.REQUIRED
+        self._here: Declaration = declare()
+        self._works: dict[str, _Work] = {}
+        """By tickets."""
+        self._finished: dict[tuple[object, str], DaskFuture[Any]] = {}
+        """What Dask knows of finished steps, by the spec and the name."""
+        self._inbox: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
+        self._publishing = threading.Lock()
+        self._stopping = threading.Event()
+        self._broken: BaseException | None = None
+        self._members: dict[str, Member] = {}
+        self._client = link.connect()
+        try:
+            self._scheduler = self._subscribe()
+            self._members = require_members(
+                self._client, max(1, link.target.local_workers), link.target.shown
+            )
+            refuse(self._client, self._members.values(), self._here, settings, store)
+        except BaseException:
+            self._client.close()
+            raise
+        reporter.connected(link.target.shown, _dashboard(self._client))
+        for member in self._members.values():
+            reporter.worker_joined(member.shown, member.slots)
+        self._preparing = ThreadPoolExecutor(_PREPARING, thread_name_prefix="prepare")
+        self._closed = False
+        self._thread = threading.Thread(target=self._decide, name="cluster", daemon=True)
+        self._thread.start()
+
+    # --- for the scheduler ------------------------------------------------------------------------
+
+    def submit(self, order: Order, model_key: str) -> Future[Done]:
+        """See `Executor`."""
+        result: Future[Done] = Future()
+        self._preparing.submit(self._prepare, order, model_key, result)
+        return result
+
+    def stop(self, futures: Mapping[Future[Done], Step]) -> None:
+        """See `Executor`."""
+        if self._stopping.is_set():
+            return
+        self._stopping.set()
+        self._preparing.shutdown(wait=False, cancel_futures=True)
+        self._within(partial(self._end_build, stop=True))
+        for future in futures:
+            _fail(future, CancelledError())
+
+    def close(self) -> None:
+        """See `Executor`."""
+        if self._closed:
+            return
+        self._closed = True
+        self._preparing.shutdown(wait=False, cancel_futures=True)
+        if not self._stopping.is_set():
+            self._stopping.set()
+            self._within(partial(self._end_build, stop=False))
+        self._inbox.put(lambda: None)
+        self._thread.join(_END_SECONDS)
+        with suppress(OSError, TimeoutError):
+            self._client.close(timeout=5)
+
+    def _end_build(self, *, stop: bool) -> None:
+        """Cancels what Dask has of this build and no other, and tells its workers."""
+        futures = [work.future for work in tuple(self._works.values()) if work.future is not None]
+        if futures:
+            self._client.cancel(futures)
+        self._works.clear()
+        self._finished.clear()
+        alive = [address for address in list_members(self._client) if address in self._members]
+        if alive:
+            build = self._settings.build
+            self._client.run(end_build, build, stop=stop, workers=alive, on_error="ignore")
+        self._client.set_metadata([NAME, self._settings.build], None)
+
+    def _within(self, work: Callable[[], object]) -> None:
+        """Does something for which a cluster that does not answer must not keep the build from ending."""
+
+        def attempt() -> None:
+            with suppress(Exception):
+                work()
+
+        thread = threading.Thread(target=attempt, name="end", daemon=True)
+        thread.start()
+        thread.join(_END_SECONDS)
+
+    # --- in threads that prepare ------------------------------------------------------------------
+
+    def _prepare(self, order: Order, model_key: str, result: Future[Done]) -> None:
+        """Takes the result of a step from the store, or has it made."""
+        try:
+            key = order.step.key(self._store, order.records)
+            record = self._store.lookup(key)
+            if record is not None:
+                result.set_result(Done(record, 0.0, cached=True))
+                return
+            order.halt.check()
+            memory = expected_memory(self._publish_model(order, model_key))
+        except BaseException as error:  # noqa: BLE001 - the future raises it
+            _fail(result, error)
+        else:
+            work = _Work(order, model_key, key, memory, result)
+            self._inbox.put(partial(self._send, work))
+
+    def _publish_model(self, order: Order, key: str) -> int:
+        """Puts a model into the store, where workers read it; returns its bytes."""
+        with self._publishing:
+            record = self._store.peek(key) or self._store.publish(
+                key, order.model, {"step": "model"}
+            )
+        return record.size
+
+    # --- in the thread that decides ---------------------------------------------------------------
+
+    def _decide(self) -> None:
+        ticked = 0.0
+        try:
+            while not self._stopping.is_set():
+                # A cluster that does not answer: what was interrupted here is done again below.
+                with suppress(queue.Empty, OSError, TimeoutError, ClosedClientError):
+                    self._inbox.get(timeout=_TICK_SECONDS)()
+                if time.monotonic() - ticked >= _TICK_SECONDS:
+                    with suppress(OSError, TimeoutError, ClosedClientError):
+                        self._tick()
+                    ticked = time.monotonic()
+        except BaseException as error:  # noqa: BLE001 - every step that waits raises it
+            self._broken = error
+            for work in tuple(self._works.values()):
+                _fail(work.result, error)
+            self._works.clear()
+
+    def _send(self, work: _Work) -> None:
+        """Gives a step to Dask."""
+        if self._stopping.is_set() or self._broken is not None:
+            _fail(work.result, self._broken or CancelledError())
+            return
+        order = work.order
+        self._works.pop(work.ticket, None)
+        work.ticket, work.began, work.future = uuid.uuid4().hex, False, None
+        work.waits_since = time.monotonic()
+        self._works[work.ticket] = work
+        needs = self._needs(order.step, work.memory)
+        elsewhere = {
+            address
+            for address, member in self._members.items()
+            if member.shown not in work.died_on and member.has(needs)
+        }
+        work.among = elsewhere if work.died_on else set()
+        task = Task(
+            self._settings,
+            work.ticket,
+            order.step,
+            work.key,
+            {name: order.records[name].key for name in order.step.needs},
+            work.model_key,
+            alone=bool(work.died_on),
+        )
+        known = [
+            self._finished[order.halt, name]
+            for name in order.step.needs
+            if (order.halt, name) in self._finished and not work.died_on
+        ]
+        work.future = self._client.submit(
+            execute,
+            task,
+            *known,
+            key=f"{order.step.kind}-{work.ticket}",
+            resources=needs,
+            workers=sorted(work.among) or None,
+            pure=False,
+            retries=0,
+        )
+        ended = partial(self._ended, work, work.ticket)
+        work.future.add_done_callback(lambda future: self._inbox.put(partial(ended, future)))
+
+    def _needs(self, step: Step, memory: int) -> dict[str, float]:
+        members = [member.declared for member in self._members.values()]
+        return needs_of(
+            step,
+            self._here,
+            members,
+            memory,
+            sandboxed=self._sandboxed,
+            extra=self._link.target.resources,
+        )
+
+    def _ended(self, work: _Work, ticket: str, future: DaskFuture[Any]) -> None:
+        """An attempt has come to an end of some kind."""
+        if work.ticket != ticket or work.result.done() or self._stopping.is_set():
+            return
+        try:
+            answer = future.result(timeout=_GATHER_SECONDS)
+        except KilledWorker:
+            # By Dask's own limit, which also counts steps that only waited on the worker.
+            self._lost_attempt(work)
+        except (CancelledError, TimeoutError, OSError):
+            # The scheduler was away, or what it knew was lost with a worker: the store has what was finished.
+            if self._client.status != "running" or self._changed():
+                self._reconnect()
+            else:
+                self._finished.clear()
+                self._send(work)
+        except Exception as error:  # noqa: BLE001 - the future raises it
+            self._settle(work, error)
+        else:
+            assert isinstance(answer, Answer)
+            self._take(work, answer, future)
+
+    def _take(self, work: _Work, answer: Answer, future: DaskFuture[Any]) -> None:
+        """What a worker answers."""
+        if answer.kind == "again":
+            self._died(work, answer.worker)
+        elif answer.kind == "stopped":
+            self._settle(work, CancelledError())
+        elif answer.kind == "differs":
+            self._settle(work, _differs(work.name, answer.worker))
+        elif answer.error is not None:
+            self._settle(work, answer.error)
+        else:
+            record = self._store.peek(answer.key)
+            if record is None:
+                self._settle(work, _not_there(work.name, answer.worker, self._settings.store))
+                return
+            self._finished[work.order.halt, work.name] = future
+            self._settle(work, Done(record, answer.seconds, answer.cached))
+
+    def _lost_attempt(self, work: _Work) -> None:
+        """Dask does not run this attempt again."""
+        began_on = self._client.get_metadata([NAME, self._settings.build, work.ticket], None)
+        if began_on is None:
+            self._send(work)
+        else:
+            self._died(work, str(began_on))
+
+    def _died(self, work: _Work, worker: str) -> None:
+        """A worker died while it ran this step, or others beside it."""
+        work.died_on.append(worker)
+        if len(work.died_on) > _RETRIES:
+            self._settle(work, _lost(work.name, work.died_on))
+        else:
+            self._reporter.retried(work.name, worker, len(work.died_on) + 1)
+            self._send(work)
+
+    def _settle(self, work: _Work, result: Done | BaseException) -> None:
+        self._works.pop(work.ticket, None)
+        if isinstance(result, Done):
+            work.result.set_result(result)
+        else:
+            _fail(work.result, result)
+
+    # --- what happens in the cluster --------------------------------------------------------------
+
+    def _subscribe(self) -> str:
+        """Listens to the cluster; returns what tells this scheduler from another one."""
+        for name, hear in ((topic(self._settings.build), self._began), ("all", self._moved)):
+            self._client.subscribe_topic(name, partial(self._hear, hear))
+        return _identity(self._client)
+
+    def _hear(self, hear: Callable[[Mapping[str, Any]], None], event: tuple[float, Any]) -> None:
+        """Called by Dask's own thread."""
+        if isinstance(event[1], dict):
+            self._inbox.put(partial(hear, event[1]))
+
+    def _began(self, said: Mapping[str, Any]) -> None:
+        work = self._works.get(str(said.get("ticket")))
+        if work is not None:
+            work.began = True
+            self._reporter.started(work.name, str(said.get("name")))
+
+    def _moved(self, said: Mapping[str, Any]) -> None:
+        """Workers come and go."""
+        address = str(said.get("worker"))
+        if said.get("action") == "remove-worker" and address in self._members:
+            member = self._members.pop(address)
+            why = "it has left" if said.get("expected") else "it ended without a word"
+            self._reporter.worker_lost(member.shown, why)
+            for work in tuple(self._works.values()):
+                if address in work.among:
+                    work.among.discard(address)
+                    if not work.among:  # nobody is left who may take it
+                        self._drop(work)
+                        self._lost_attempt(work)
+        elif said.get("action") == "add-worker":
+            self._welcome(address)
+
+    def _welcome(self, address: str) -> None:
+        member = list_members(self._client).get(address)
+        if member is None or address in self._members:
+            return
+        try:
+            refuse(self._client, [member], self._here, self._settings, self._store)
+        except ClusterError as error:
+            # Dask gives it no step: what it declares has other names than what steps need.
+            self._reporter.worker_lost(member.shown, f"it is refused: {error}")
+            return
+        self._members[address] = member
+        self._reporter.worker_joined(member.shown, member.slots)
+
+    def _tick(self) -> None:
+        if self._client.status != "running" or self._changed():
+            self._reconnect()
+        for work in tuple(self._works.values()):
+            if work.future is None:
+                self._send(work)
+            elif work.order.halt.given_up and not work.began:
+                self._drop(work)
+                self._settle(work, CancelledError())
+            elif not work.began and time.monotonic() - work.waits_since > _PATIENCE_SECONDS:
+                needs = self._needs(work.order.step, work.memory)
+                if any(member.has(needs) for member in self._members.values()):
+                    work.waits_since = time.monotonic()
+                else:
+                    self._drop(work)
+                    self._settle(work, _no_worker(work.name, needs, self._link.target.shown))
+
+    def _drop(self, work: _Work) -> None:
+        if work.future is not None:
+            with suppress(OSError):
+                self._client.cancel([work.future])
+
+    def _changed(self) -> bool:
+        """Whether another scheduler has taken the place of the one that knew this build."""
+        return _identity(self._client) != self._scheduler
+
+    def _reconnect(self) -> None:
+        """Waits for the scheduler, and gives it everything that has no result yet."""
+        with suppress(Exception):
+            self._client.close(timeout=5)
+        self._client = self._wait_for_scheduler()
+        self._scheduler = self._subscribe()
+        self._members.clear()
+        self._finished.clear()
+        for member in require_members(
+            self._client, 1, self._link.target.shown, _PATIENCE_SECONDS
+        ).values():
+            self._welcome(member.address)
+        for work in tuple(self._works.values()):
+            self._send(work)
+
+    def _wait_for_scheduler(self) -> Client:
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        while True:
+            try:
+                return self._link.connect()
+            except ClusterError:
+                if time.monotonic() > deadline or self._stopping.is_set():
+                    raise
+                time.sleep(_TICK_SECONDS)
+
+
+def _fail(future: Future[Done], error: BaseException) -> None:
+    if not future.done():
+        future.set_exception(error)
+
+
+def _identity(client: Client) -> str:
+    return str(client._scheduler_identity.get("id"))
+
+
+def _dashboard(client: Client) -> str | None:
+    services = client._scheduler_identity.get("services", {})
+    return str(client.dashboard_link) if "dashboard" in services else None
+
+
+def _differs(step: str, worker: str) -> ModelwheelError:
+    return ClusterError(
+        f"the worker {worker} computes another key for {step} than this machine, although their versions are the same; "
+        "install modelwheel and what it needs there again"
+    )
+
+
+def _not_there(step: str, worker: str, store: str) -> ModelwheelError:
+    return ClusterError(
+        f"the worker {worker} has put the result of {step} into the store {store}, but it is not there; all machines "
+        "need the same store, and the same key to sign with where records are signed",
+        code="MW762",
+    )
+
+
+def _lost(step: str, workers: list[str]) -> ModelwheelError:
+    return ClusterError(
+        f"{step} was lost {len(workers)} times because the worker that ran it died: {', '.join(workers)}; it most likely "
+        "needs more memory than a worker may use",
+        code="MW764",
+    )
+
+
+def _no_worker(step: str, needs: Mapping[str, float], shown: str) -> ModelwheelError:
+    return ClusterError(
+        f"{step} waits for a worker with {words_of(needs)}, and the cluster at {shown} has none; start one there: "
+        f"modelwheel worker {shown}",
+        code="MW763",
+    )

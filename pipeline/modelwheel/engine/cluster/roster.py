@@ -1,0 +1,131 @@
+"""The workers of a cluster that a build uses, and those that it refuses."""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from distributed import Client
+from pydantic import ValidationError
+
+from ...errors import ClusterError
+from ...sandbox.policy import Policy
+from ...store.keys import action_key
+from ...store.store import Store
+from ...util.text import one_line
+from .declaration import NAME, Declaration, name_of_worker, why_refused
+from .tasks import Settings
+from .worker import probe
+
+_JOIN_SECONDS = 60.0
+"""How long a build waits for its first worker."""
+
+_POLL_SECONDS = 0.2
+
+
+@dataclass(frozen=True)
+class Member:
+    """A worker that runs steps."""
+
+    address: str
+    name: str
+    slots: int
+    declared: Declaration
+
+    @property
+    def shown(self) -> str:
+        """Its name for people."""
+        return name_of_worker(self.name, self.declared.host)
+
+    def has(self, needs: Mapping[str, float]) -> bool:
+        """Whether it can run a step that needs this."""
+        own = self.declared.resources()
+        return all(own.get(name, 0.0) >= amount for name, amount in needs.items())
+
+
+def list_members(client: Client) -> dict[str, Member]:
+    """Every worker that has declared itself, by its address; others belong to other users of the cluster."""
+    info = client.scheduler_info(n_workers=-1)
+    found = (_member(address, worker) for address, worker in info["workers"].items())
+    return {member.address: member for member in found if member is not None}
+
+
+def _member(address: str, worker: Mapping[str, Any]) -> Member | None:
+    if NAME not in worker:
+        return None
+    try:
+        declared = Declaration.model_validate(worker[NAME])
+    except ValidationError:  # another version of modelwheel declares something else
+        given = worker[NAME] if isinstance(worker[NAME], dict) else {}
+        version = str(given.get("modelwheel", "of an unknown version"))
+        declared = Declaration(
+            host="", modelwheel=version, tensorflow="", template="", tools={}, platform="", levels=(), sandbox=""
+        )  # fmt: skip
+    return Member(address, one_line(str(worker["name"])), int(worker["nthreads"]), declared)
+
+
+def require_members(
+    client: Client, wanted: int, shown: str, patience: float = _JOIN_SECONDS
+) -> dict[str, Member]:
+    """The workers, once there are so many.
+
+    Raises:
+        ClusterError: They do not come.
+    """
+    deadline = time.monotonic() + patience
+    while len(found := list_members(client)) < wanted:
+        if time.monotonic() > deadline:
+            raise ClusterError(
+                f"no worker of modelwheel is in the cluster at {shown}; start one: modelwheel worker {shown}",
+                code="MW763",
+            )
+        time.sleep(_POLL_SECONDS)
+    return found
+
+
+def refuse(
+    client: Client,
+    members: Iterable[Member],
+    here: Declaration,
+    settings: Settings,
+    store: Store,
+) -> None:
+    """Compares every worker with this machine, before anything runs.
+
+    Raises:
+        ClusterError: Workers cannot be used; a line for each.
+    """
+    sandboxed = settings.sandbox is Policy.REQUIRED
+    known = {member.address: member for member in members}
+    reasons = {
+        address: why_refused(here, member.declared, sandboxed=sandboxed)
+        for address, member in known.items()
+    }
+    alike = [address for address, reason in reasons.items() if reason is None]
+    if alike:
+        key = _mark(store)
+        answers = client.run(probe, settings, key, workers=alike, on_error="return")
+        for address, answer in answers.items():
+            # A worker that ended meanwhile is not refused: the scheduler says that it is gone.
+            if answer is not None and not isinstance(answer, OSError):
+                reasons[address] = str(answer)
+    said = [
+        f"the worker {known[address].shown} {reason}"
+        for address, reason in reasons.items()
+        if reason
+    ]
+    if said:
+        raise ClusterError("\n".join(sorted(said)), code="MW762", line_codes=["MW762"] * len(said))
+
+
+def _mark(store: Store) -> str:
+    """Puts a record into the store that only those can find who see the same one."""
+    key = action_key("cluster-store", host=platform.node(), root=str(store.root))
+    if store.peek(key) is None:
+        with store.scratch() as scratch:
+            (scratch / "store").write_text(str(store.root))
+            store.publish(key, scratch, {"step": "cluster"})
+    return key
