@@ -50,9 +50,18 @@ def open_sandbox(mode: Policy | None) -> Sandbox:
         UsageError: The file has mistakes.
         SandboxError: One is required and none works here.
     """
+    return choose_sandbox(*find_sandbox_rules(mode))
+
+
+def find_sandbox_rules(mode: Policy | None) -> tuple[Policy, Limits]:
+    """Whether models must run in a sandbox, and what they may use there; of the caller, else of `modelwheel.toml`.
+
+    Raises:
+        UsageError: The file has mistakes.
+    """
     rules = load_config().sandbox
     memory = None if rules.memory_gb is None else round(rules.memory_gb * 1e9)
     limits = Limits(
         wall_seconds=rules.seconds, reading_seconds=rules.reading_seconds, memory_bytes=memory
     )
-    return choose_sandbox(mode or Policy(rules.mode), limits)
+    return mode or Policy(rules.mode), limits

@@ -13,6 +13,7 @@ from ..api.settings import open_store
 from ..errors import UsageError
 from . import completion
 from .app import AUTHOR, app
+from .clusters import Cluster, find_cluster
 from .models import load_any
 from .options import (
     AsJson,
@@ -121,6 +122,7 @@ def check(
             help="List every operation that can be compiled, with its element types; takes no SPEC.",
         ),
     ] = False,
+    cluster: Cluster = None,
     sandbox: SandboxMode = None,
     as_json: AsJson = False,
 ) -> None:
@@ -134,6 +136,7 @@ def check(
         given: dict[str, object] = {"SPEC": specs, "--spec-only": spec_only, "--lenient": lenient}
         given |= {"--released-once": released_once, "--on-branch": on_branch, "--ops": ops}
         given |= {"--changed-since": changed_since, "--tag": tag, "--shard": shard}
+        given |= {"--cluster": cluster}
         refuse_together("--supported", given, "it reads no spec")
         _print_supported(sandbox, as_json)
         return
@@ -143,6 +146,7 @@ def check(
         refuse_together("--ops", {"--json": as_json}, "JSON has them")
     if spec_only:
         given = {"--sandbox": sandbox, "--lenient": lenient, "--ops": ops}
+        given |= {"--cluster": cluster}
         refuse_together("--spec-only", given, "it reads no model")
     of_specs = {
         "--spec-only": spec_only,
@@ -164,13 +168,18 @@ def check(
     extras.require("build", "checking models", advise="compile")
     from ..config import load_config
     from ..engine.check_models import check_models
+    from ..sandbox.choose import UNUSED
     from .display.annotations import annotate, of_checked
     from .display.progress import BuildDisplay
     from .display.tables import print_checked
 
-    store, box, limits = open_store(), open_sandbox(sandbox), load_config().limits
+    where = find_cluster(cluster, sandbox)
+    box = UNUSED if where is not None else open_sandbox(sandbox)
+    store, limits = open_store(), load_config().limits
     with BuildDisplay(results=False) as display:
-        checked = check_models(loaded, store, box, display, limits=limits, lenient=lenient)
+        checked = check_models(
+            loaded, store, box, display, limits=limits, lenient=lenient, cluster=where
+        )
     if as_json:
         print_json({"problems": [], "models": checked})
     else:

@@ -11,6 +11,7 @@ import typer
 from .. import extras
 from ..api.settings import open_store
 from .app import AUTHOR, RELEASE, app
+from .clusters import Cluster, find_cluster
 from .models import load_any
 from .options import (
     AsJson,
@@ -42,6 +43,7 @@ from .stores import with_store
 
 if TYPE_CHECKING:
     from ..engine.build import BuildResult
+    from ..engine.cluster.address import OnCluster
     from ..engine.steps import Goal
     from ..request import Request
     from ..sandbox.policy import Policy
@@ -56,6 +58,7 @@ def run_build(
     jobs: int | None = None,
     sandbox: Policy | None = None,
     keep_unverified: bool = False,
+    cluster: OnCluster | None = None,
 ) -> list[BuildResult]:
     """Builds every request as far as possible; the results name what failed.
 
@@ -66,6 +69,7 @@ def run_build(
     from ..config import load_config
     from ..engine import build as builder
     from ..engine.requirements import require_for_build
+    from ..sandbox.choose import UNUSED
     from .display.annotations import annotate, of_builds
     from .display.progress import BuildDisplay
 
@@ -75,14 +79,16 @@ def run_build(
     store = open_store()
     options = builder.BuildOptions(
         out,
-        open_sandbox(sandbox),
+        # Workers of a cluster have their own; this machine may have none.
+        UNUSED if cluster is not None else open_sandbox(sandbox),
         goal,
         keep_work_dir,
         jobs,
         limits=load_config().limits,
         keep_unverified=keep_unverified,
+        cluster=cluster,
     )
-    require_for_build(requests, store, goal, out)
+    require_for_build(requests, store, goal, out, elsewhere=cluster is not None)
     with BuildDisplay() as display:
         results = builder.build(requests, store, options, display)
     annotate(of_builds(results))
@@ -115,6 +121,7 @@ def build(
         ),
     ] = False,
     jobs: Jobs = None,
+    cluster: Cluster = None,
     changed_since: ChangedSince = None,
     tag: Tag = None,
     shard: Shard = None,
@@ -131,6 +138,7 @@ def build(
     refuse_table_as_json(table, as_json)
     require_appendable(summary)
     require_writable(comment, None)
+    where = find_cluster(cluster, sandbox, {"--jobs": jobs, "--keep-work-dir": keep_work_dir})
     loaded = load_any(specs, sandbox, changed_since, tag, shard)
     requests = make_requests(loaded, level, batch_size)
     _build(
@@ -145,6 +153,7 @@ def build(
         comment=comment,
         keep_unverified=keep_unverified,
         table=table,
+        cluster=where,
     )
 
 
@@ -166,6 +175,7 @@ def compile_(
         Path, typer.Option(metavar="DIR", help="Where to put source distributions.")
     ] = Path("dist"),
     jobs: Jobs = None,
+    cluster: Cluster = None,
     changed_since: ChangedSince = None,
     tag: Tag = None,
     sandbox: SandboxMode = None,
@@ -178,11 +188,16 @@ def compile_(
     SHA-256 of the files, and nothing else may be in the directory.
     """
     require_appendable(github_output)
+    where = find_cluster(cluster, sandbox, {"--jobs": jobs})
     loaded = load(specs, changed_since, tag)
     requests = make_requests(loaded, level, batch_size, split(platform) or ())
     if github_output is not None:
         require_only((), out)
-    _build(requests, out, "sdist", None, jobs, sandbox, as_json, github_output=github_output)
+    _build(
+        *(requests, out, "sdist", None, jobs, sandbox, as_json),
+        github_output=github_output,
+        cluster=where,
+    )
 
 
 @app.command(
@@ -217,6 +232,7 @@ def bundle(
         ),
     ] = False,
     jobs: Jobs = None,
+    cluster: Cluster = None,
     sandbox: SandboxMode = None,
     as_json: AsJson = False,
 ) -> None:
@@ -225,12 +241,13 @@ def bundle(
     Each comes in a directory with headers, sources, a test, a benchmark, and files for make, CMake, pkg-config and Bazel.
     By default for this machine; others are cross-compiled.
     """
+    where = find_cluster(cluster, sandbox, {"--jobs": jobs})
     loaded = load_any(specs, sandbox)
     if versioned:
         loaded = [spec.named_by_version() for spec in loaded]
     requests = make_requests(loaded, level, batch_size, split(platform))
     goal: Goal = "static-bundle" if static_arena else "bundle"
-    _build(requests, out, goal, None, jobs, sandbox, as_json)
+    _build(requests, out, goal, None, jobs, sandbox, as_json, cluster=where)
 
 
 def _build(
@@ -247,6 +264,7 @@ def _build(
     comment: Path | None = None,
     keep_unverified: bool = False,
     table: bool = False,
+    cluster: OnCluster | None = None,
 ) -> NoReturn:
     from ..engine import build as builder
     from .display.tables import print_failures, print_results, print_totals
@@ -259,6 +277,7 @@ def _build(
         jobs=jobs,
         sandbox=sandbox,
         keep_unverified=keep_unverified,
+        cluster=cluster,
     )
     if as_json:
         print_json(builder.summarise(results))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import TypeAlias
 
 from ..compiler import check
 from ..compiler.freeze import SIGNATURE, FrozenSignature
@@ -26,6 +27,7 @@ from ..util.records import as_json
 from ..util.temporary import temporary_files_in
 from ..wheelfile.reports import Report, parse_report
 from .ahead import Ahead
+from .cluster.address import OnCluster
 from .delivery import (
     deliver,
     deliver_directory,
@@ -35,12 +37,14 @@ from .delivery import (
     writing_to,
 )
 from .reporting import Reporter
-from .scheduler import Outcome, Task, Tools, run_steps
+from .scheduler import Outcome, Task, Tools, run_on, run_steps
 from .steps import Goal, steps_of
 from .steps.base import Step
 from .steps.bundle import BundleStep
 from .steps.distribution import REPORT, SdistStep, VerifyStep
 from .steps.model import FreezeStep, InspectStep, read_inspection
+
+_Run: TypeAlias = Callable[[Sequence[Task]], list[Outcome]]
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,8 @@ class BuildOptions:
     """How large models may be."""
     keep_unverified: bool = False
     """Whether a wheel that does not pass verification is delivered, marked as such."""
+    cluster: OnCluster | None = None
+    """Where steps run, if not on this machine. Then `sandbox` and `max_workers` have no effect."""
 
 
 @dataclass
@@ -117,6 +123,26 @@ def build(
     """
     with writing_to(options.out):
         options.out.mkdir(parents=True, exist_ok=True)
+    builds = [_Build(request, store, options, reporter) for request in requests]
+    with _running(options, store, reporter) as run:
+        fetched = [one for one in builds if one.fetch()]
+        outcomes = run([one.task() for one in fetched])
+    for one, outcome in zip(fetched, outcomes, strict=True):
+        one.result.outcome = outcome
+        if options.keep_unverified:
+            one.keep_unverified()
+    return [one.result for one in builds]
+
+
+@contextmanager
+def _running(options: BuildOptions, store: Store, reporter: Reporter) -> Iterator[_Run]:
+    """What runs the steps of a build, on this machine or on a cluster."""
+    if options.cluster is not None:
+        from .cluster.executor import on_cluster  # of the extra `cluster`
+
+        with on_cluster(options.cluster, store, reporter, options.worker) as executor:
+            yield lambda tasks: run_on(executor, tasks, reporter)
+        return
     with (
         # It ends in reverse: workers must have ended before the directory they write to is removed.
         store.scratch() as scratch,
@@ -130,14 +156,7 @@ def build(
         ) as pool,
     ):
         tools = Tools(store, pool, reporter, options.sandbox, options.keep_work_directory, ahead)
-        builds = [_Build(request, store, options, reporter) for request in requests]
-        fetched = [one for one in builds if one.fetch()]
-        outcomes = run_steps([one.task() for one in fetched], tools)
-    for one, outcome in zip(fetched, outcomes, strict=True):
-        one.result.outcome = outcome
-        if options.keep_unverified:
-            one.keep_unverified()
-    return [one.result for one in builds]
+        yield lambda tasks: run_steps(tasks, tools)
 
 
 class _Build:
@@ -177,7 +196,7 @@ class _Build:
         model, goal = self._model, self._options.goal
         steps = steps_of(self._request, model.tree_sha256, model.provenance, goal)
         self._reporter.planned([step.name for step in steps])
-        return Task(steps, model.directory, self._accept)
+        return Task(steps, model.directory, self._accept, model.key)
 
     def _accept(self, step: Step, record: Record) -> None:
         """Checks or delivers the result of a step."""

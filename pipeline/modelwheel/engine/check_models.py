@@ -5,7 +5,7 @@ What is compiled is the smallest of what a build compiles, by the steps of a bui
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,7 @@ from ..compiler.findings import Finding
 from ..compiler.inspection import Inspection
 from ..compiler.jobs import InspectRequest, SupportedRequest
 from ..compiler.pool import WorkerPool
-from ..compiler.readings import Reading, reading_of
+from ..compiler.readings import Reading
 from ..compiler.supported import SUPPORTED, Supported
 from ..compiler.worker_process import COMMAND
 from ..errors import ModelwheelError, UnsupportedModelError
@@ -30,9 +30,10 @@ from ..store.store import Store
 from ..util.text import one_line
 from ..util.watching import each
 from ..util.words import count
+from .cluster.address import OnCluster
 from .notes import Work, model_files
 from .reporting import Reporter
-from .scheduler import Outcome, Task, Tools, run_steps
+from .scheduler import Outcome, Task, Tools, run_on, run_steps
 from .steps.base import Step
 from .steps.model import CompileStep, FreezeStep, InspectStep, inspection_inputs, read_inspection
 
@@ -97,6 +98,23 @@ class _FirstCompileStep(CompileStep):
 
 
 @dataclass(frozen=True)
+class _Fetched:
+    """A model that is here."""
+
+    spec: Spec
+    request: Request
+    model: source.FetchedModel
+
+    @property
+    def step(self) -> InspectStep:
+        return InspectStep(self.request, self.model.tree_sha256)
+
+    def task(self, steps: Sequence[Step]) -> Task:
+        """Steps on this model."""
+        return Task(steps, self.model.directory, model_key=self.model.key)
+
+
+@dataclass(frozen=True)
 class _Inspected:
     """A model on its way."""
 
@@ -114,6 +132,7 @@ def check_models(
     limits: Limits | None = None,
     *,
     lenient: bool = False,
+    cluster: OnCluster | None = None,
 ) -> list[CheckedModel]:
     """Checks the model of every spec; one that is refused does not stop the others.
 
@@ -125,54 +144,112 @@ def check_models(
         worker: The command that starts a worker process.
         limits: How large models may be.
         lenient: Whether tolerances, rows and ranges beyond their bounds only warn.
+        cluster: Where models are read and compiled, if not on this machine.
     """
+    judge = partial(_judge, limits=limits, lenient=lenient)
+    if cluster is not None:
+        from .cluster.executor import on_cluster  # of the extra `cluster`
+
+        with on_cluster(cluster, store, reporter, worker) as executor:
+            run = partial(run_on, executor, reporter=reporter)
+            return _compile_each(
+                _inspect_at_once(specs, store, judge, run, reporter), run, reporter
+            )
     with store.scratch() as scratch, WorkerPool(scratch, command=worker, sandbox=sandbox) as pool:
+
+        def inspect_here(spec: Spec) -> _Inspected:
+            fetched = _fetch(spec, store, reporter)
+            return judge(
+                fetched, inspect(spec.model.name, fetched.model, fetched.step.reading, store, pool)
+            )
+
         found = [
-            _inspect(spec, store, pool, limits, reporter, lenient=lenient)
+            _unless_refused(spec, partial(inspect_here, spec))
             for spec in each(specs, lambda spec: f"{_name(spec)}/inspect", reporter)
         ]
-        tasks = [one.task for one in found if one.task is not None]
-        # What inspects is one of them already, and its result is in the store.
-        reporter.planned([step.name for task in tasks for step in task.steps])
-        outcomes = iter(run_steps(tasks, Tools(store, pool, reporter, sandbox)))
+        return _compile_each(
+            found, partial(run_steps, tools=Tools(store, pool, reporter, sandbox)), reporter
+        )
+
+
+def _compile_each(
+    found: Sequence[_Inspected], run: Callable[[Sequence[Task]], list[Outcome]], reporter: Reporter
+) -> list[CheckedModel]:
+    tasks = [one.task for one in found if one.task is not None]
+    # What inspects is one of them already, and its result is in the store.
+    reporter.planned([step.name for task in tasks for step in task.steps])
+    outcomes = iter(run(tasks))
     return [one.checked if one.task is None else _conclude(one, next(outcomes)) for one in found]
+
+
+def _inspect_at_once(
+    specs: Sequence[Spec],
+    store: Store,
+    judge: Callable[[_Fetched, Inspection], _Inspected],
+    run: Callable[[Sequence[Task]], list[Outcome]],
+    reporter: Reporter,
+) -> list[_Inspected]:
+    """Fetches models here, and has all of them inspected by the workers of a cluster."""
+    fetched: dict[int, _Fetched] = {}
+    found: dict[int, _Inspected] = {}
+    for number, spec in enumerate(specs):
+        try:
+            fetched[number] = _fetch(spec, store, reporter)
+        except ModelwheelError as error:
+            found[number] = _refuse(spec, error)
+    reporter.planned([one.step.name for one in fetched.values()])
+    outcomes = run([one.task((one.step,)) for one in fetched.values()])
+    for (number, one), outcome in zip(fetched.items(), outcomes, strict=True):
+        found[number] = _unless_refused(one.spec, partial(_read, one, outcome, store, judge))
+    return [found[number] for number in range(len(specs))]
+
+
+def _read(
+    fetched: _Fetched,
+    outcome: Outcome,
+    store: Store,
+    judge: Callable[[_Fetched, Inspection], _Inspected],
+) -> _Inspected:
+    for _, error in outcome.errors:
+        raise error
+    return judge(fetched, read_inspection(store, outcome.records[fetched.step.name]))
 
 
 def _name(spec: Spec) -> str:
     return f"{spec.model.name}-{spec.model.version}"
 
 
-def _inspect(
-    spec: Spec,
-    store: Store,
-    pool: WorkerPool,
-    limits: Limits | None,
-    reporter: Reporter,
-    *,
-    lenient: bool,
+def _fetch(spec: Spec, store: Store, reporter: Reporter) -> _Fetched:
+    request = make_request(spec)
+    tell = partial(reporter.progressed, f"{_name(spec)}/inspect")
+    model = source.fetch(spec.origin, store, tell=tell)
+    return _Fetched(spec, request.holding(model.file), model)
+
+
+def _judge(
+    fetched: _Fetched, found: Inspection, *, limits: Limits | None, lenient: bool
 ) -> _Inspected:
-    name, key = _name(spec), spec.model.serving_key
-    try:
-        request = make_request(spec)
-        tell = partial(reporter.progressed, f"{name}/inspect")
-        model = source.fetch(spec.origin, store, tell=tell)
-        request = request.holding(model.file)
-        reading = reading_of(request.spec.origin, spec.interface_order)
-        found = inspect(spec.model.name, model, reading, store, pool)
-        findings = [
-            *InspectStep(request, model.tree_sha256).check(found, limits, lenient=lenient),
-            *_judge_licence(spec),
-        ]
-    except ModelwheelError as error:
-        said = _refused(spec.model.name, error)
-        refused = CheckedModel(name, spec.model.name, key, error, verdict=said, path=spec.path)
-        return _Inspected(refused)
-    said = judge_findings(spec.model.name, found, key, findings)
-    checked = CheckedModel(name, spec.model.name, key, None, found, findings, said, spec.path)
+    spec, step = fetched.spec, fetched.step
+    findings = [*step.check(found, limits, lenient=lenient), *_judge_licence(spec)]
+    name, key = spec.model.name, spec.model.serving_key
+    said = judge_findings(name, found, key, findings)
+    checked = CheckedModel(_name(spec), name, key, None, found, findings, said, spec.path)
     if checked.exit_code:
         return _Inspected(checked)
-    steps = _steps_of_check(request, model.tree_sha256)
-    return _Inspected(checked, Task(steps, model.directory))
+    return _Inspected(checked, fetched.task(_steps_of_check(step.request, step.tree)))
+
+
+def _unless_refused(spec: Spec, inspected: Callable[[], _Inspected]) -> _Inspected:
+    try:
+        return inspected()
+    except ModelwheelError as error:
+        return _refuse(spec, error)
+
+
+def _refuse(spec: Spec, error: ModelwheelError) -> _Inspected:
+    name, key = spec.model.name, spec.model.serving_key
+    said = _refused(name, error)
+    return _Inspected(CheckedModel(_name(spec), name, key, error, verdict=said, path=spec.path))
 
 
 def _judge_licence(spec: Spec) -> Iterator[Finding]:

@@ -19,10 +19,19 @@ from .plan import PlannedStep, plan
 from .steps import Goal
 
 
-def require_for_build(requests: Sequence[Request], store: Store, goal: Goal, out: Path) -> None:
+def require_for_build(
+    requests: Sequence[Request], store: Store, goal: Goal, out: Path, *, elsewhere: bool = False
+) -> None:
     """Checks that this machine has what the steps of a build that would run need.
 
     Whatever is in the store already needs nothing: a cached build works on any machine.
+
+    Args:
+        requests: What is built.
+        store: Where results are.
+        goal: What is built of each.
+        out: Where it goes.
+        elsewhere: Whether steps run on other machines.
 
     Raises:
         EnvironmentProblemError: Something is missing; one sentence says what to install.
@@ -34,6 +43,8 @@ def require_for_build(requests: Sequence[Request], store: Store, goal: Goal, out
     if goal in ("wheel", "bundle", "static-bundle", "profile") and not _finds_compiler():
         # There is no plan without it, because the keys of wheels contain the compiler's version.
         require_compiler(headers=True)
+    if elsewhere:
+        return
     steps = [
         (step.kind, request.spec.package.bindings)
         for request in requests

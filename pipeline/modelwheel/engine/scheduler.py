@@ -46,9 +46,6 @@ class Executor(Protocol):
     def stop(self, futures: Mapping[Future[Done], Step]) -> None:
         """Ends steps whose results nobody wants any more, and waits for those that must not outlive the build."""
 
-    def close(self) -> None:
-        """Nothing is submitted any more. Steps that still run are not waited for."""
-
 
 @dataclass(frozen=True)
 class Tools:
@@ -96,7 +93,11 @@ class Outcome:
 def run_steps(tasks: Iterable[Task], tools: Tools) -> list[Outcome]:
     """Runs all steps of all tasks on this machine; see `run_on`."""
     place = Place(tools.store, tools.pool, tools.sandbox, tools.keep, tools.ahead)
-    return run_on(LocalExecutor(place), tasks, tools.reporter)
+    executor = LocalExecutor(place)
+    try:
+        return run_on(executor, tasks, tools.reporter)
+    finally:
+        executor.close()
 
 
 def run_on(executor: Executor, tasks: Iterable[Task], reporter: Reporter) -> list[Outcome]:
@@ -106,7 +107,7 @@ def run_on(executor: Executor, tasks: Iterable[Task], reporter: Reporter) -> lis
     is interrupted, the store holds whole results only, and the next build continues from them.
 
     Args:
-        executor: Runs them; closed at the end.
+        executor: Runs them.
         tasks: What to run.
         reporter: Receives what happens.
     """
@@ -124,17 +125,15 @@ def run_on(executor: Executor, tasks: Iterable[Task], reporter: Reporter) -> lis
                     pending[run.submit(step, executor)] = run, step
             if not pending:
                 return [run.conclude() for run in runs]
+            if all(run.given_up for run, _ in pending.values()):  # no other spec has anything left
+                stop()
             for future in wait(pending, return_when=FIRST_COMPLETED).done:
                 run, step = pending.pop(future)
                 run.settle(step, future)
-            if pending and all(run.given_up for run, _ in pending.values()):
-                stop()
     except BaseException:
         stopped.set()
         stop()
         raise
-    finally:
-        executor.close()
 
 
 class LocalExecutor:
@@ -162,7 +161,7 @@ class LocalExecutor:
             steps = list(wait(steps, timeout=0.1).not_done)
 
     def close(self) -> None:
-        """See `Executor`."""
+        """Nothing is submitted any more. Steps that still run are not waited for."""
         # Not waited for: threads that wait for workers end only when the caller closes the pool.
         self._jobs.shutdown(wait=False)
         self._local.shutdown(wait=False)

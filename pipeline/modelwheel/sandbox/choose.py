@@ -102,6 +102,10 @@ class Sandbox:
         return []
 
 
+UNUSED = Sandbox("none", "none (nothing runs on this machine)")
+"""Of a build whose steps run elsewhere."""
+
+
 def choose_sandbox(policy: Policy, limits: Limits | None = None) -> Sandbox:
     """The best sandbox that works here.
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ...errors import ClusterError
+from ...sandbox.policy import Limits, Policy
 from ...util.text import one_line
 
 _REMOTE = re.compile(r"(tcp|tls)://(\[[0-9A-Fa-f:.]+\]|[^\s/@:\[\]]+):([0-9]{1,5})/?")
@@ -41,6 +42,17 @@ class Target:
     def shown(self) -> str:
         """The address for people."""
         return self.address or f"local:{self.local_workers}"
+
+
+@dataclass(frozen=True)
+class OnCluster:
+    """A build whose steps run on a cluster."""
+
+    target: Target
+    sandbox: Policy
+    """Whether models must run in a sandbox there."""
+    limits: Limits
+    """What each program may use."""
 
 
 def parse_target(

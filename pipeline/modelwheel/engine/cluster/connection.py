@@ -15,14 +15,10 @@ from distributed import Client, LocalCluster, Security
 from ...compiler.pool import available_memory
 from ...errors import ClusterError
 from .address import Target
+from .start import OUTAGE_SECONDS, PRELOAD
 
-WORKER = "modelwheel.engine.cluster.worker"
-"""What `dask worker --preload` takes."""
-
-OUTAGE_SECONDS = 300
-"""How long a connection that says nothing is kept: networks stand still for a minute now and then."""
-
-_CONNECT_SECONDS = 15
+CONNECT_SECONDS = 15
+"""How long a scheduler may take to answer."""
 
 _SILENT = logging.CRITICAL + 1
 
@@ -35,7 +31,7 @@ class Link:
     address: str
     security: Security | None
 
-    def connect(self, seconds: float = _CONNECT_SECONDS) -> Client:
+    def connect(self) -> Client:
         """A new client.
 
         Raises:
@@ -44,7 +40,7 @@ class Link:
         try:
             return Client(
                 self.address,
-                timeout=seconds,
+                timeout=CONNECT_SECONDS,
                 security=self.security,
                 name="modelwheel",
                 set_as_default=False,
@@ -93,7 +89,7 @@ def open_cluster(target: Target) -> Iterator[Link]:
                 memory_limit=0,
                 security=security,
                 protocol="tls://",
-                preload=[WORKER],
+                preload=[PRELOAD],
                 silence_logs=_SILENT,
             )
         )

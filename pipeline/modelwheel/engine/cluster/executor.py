@@ -6,7 +6,7 @@ import queue
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -18,13 +18,14 @@ from distributed import Future as DaskFuture
 from distributed.client import ClosedClientError
 
 from ...compiler.pool import expected_memory
+from ...compiler.worker_process import COMMAND
 from ...errors import ClusterError, ModelwheelError
 from ...sandbox.policy import Policy
 from ...store.store import Store
 from ..reporting import Reporter
 from ..running import Done, Order
 from ..steps.base import Step
-from .address import Target
+from .address import OnCluster
 from .connection import Link, open_cluster
 from .declaration import NAME, Declaration, declare, needs_of, words_of
 from .roster import Member, list_members, refuse, require_members
@@ -69,14 +70,30 @@ class _Work:
 
 @contextmanager
 def on_cluster(
-    target: Target, settings: Settings, store: Store, reporter: Reporter
+    cluster: OnCluster, store: Store, reporter: Reporter, command: Sequence[str] = COMMAND
 ) -> Iterator[ClusterExecutor]:
     """An executor whose cluster is connected, and whose workers are compared with this machine.
+
+    Args:
+        cluster: Where steps run.
+        store: All machines see it.
+        reporter: Receives what happens.
+        command: Starts a process with TensorFlow on a worker.
 
     Raises:
         ClusterError: The cluster cannot be used.
     """
-    with open_cluster(target) as link:
+    settings = Settings(
+        build=uuid.uuid4().hex,
+        store=str(store.root),
+        trusted_keys=store.policy.trusted_keys,
+        upstream=store.policy.upstream,
+        sandbox=cluster.sandbox,
+        limits=cluster.limits,
+        # Each worker's own, with its own Python.
+        command=None if command == COMMAND else tuple(command),
+    )
+    with open_cluster(cluster.target) as link:
         executor = ClusterExecutor(link, settings, store, reporter)
         try:
             yield executor
@@ -147,7 +164,7 @@ class ClusterExecutor:
             _fail(future, CancelledError())
 
     def close(self) -> None:
-        """See `Executor`."""
+        """Leaves the cluster: its workers keep nothing of this build but what the next may use."""
         if self._closed:
             return
         self._closed = True

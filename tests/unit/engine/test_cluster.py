@@ -1,0 +1,318 @@
+"""Toy steps on a real Dask cluster, whose processes are killed and stopped."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import psutil
+import pytest
+
+from modelwheel.engine.cluster import connection
+from modelwheel.engine.scheduler import Task, Tools, run_on, run_steps
+from modelwheel.engine.steps.base import Step
+from modelwheel.errors import ClusterError, CompileError
+from modelwheel.store.garbage import list_entries
+from modelwheel.store.store import Store
+from tests.support.cluster_toys import ClusterToy, VitalToy, chain, note, noted
+from tests.support.clusters import MODEL_KEY, ROOT, Cluster, cluster, executor, run_toys
+from tests.support.sandboxes import NONE
+from tests.support.toys import Recorder, ThreadPool
+from tests.support.waiting import wait_until
+
+_SECONDS = 60
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Cluster]:
+    """One for tests that do not break it for good."""
+    with cluster() as found:
+        yield found
+
+
+@pytest.fixture
+def diary(tmp_path: Path) -> Path:
+    path = tmp_path / "diary"
+    path.mkdir()
+    return path
+
+
+class Told(Recorder):
+    """Also remembers what a cluster says."""
+
+    def connected(self, address: str, dashboard: str | None) -> None:  # noqa: ARG002
+        self._add("connected", address)
+
+    def worker_joined(self, name: str, slots: int) -> None:  # noqa: ARG002
+        self._add("joined", name)
+
+    def worker_lost(self, name: str, why: str) -> None:
+        self._add("lost", f"{name}: {why}")
+
+    def retried(self, step: str, worker: str, attempt: int) -> None:  # noqa: ARG002
+        self._add("retried", f"{step} {attempt}")
+
+
+def _contents(store: Store) -> dict[str, object]:
+    """Every result by its key."""
+    return {
+        record.key: dict(record.files)
+        for record, _ in store.records()
+        if record.note.get("step") not in ("model", "cluster")
+    }
+
+
+# --- results --------------------------------------------------------------------------------------
+
+
+def test_steps_run_once_and_make_what_a_local_build_makes(
+    shared: Cluster, store: Store, diary: Path, tmp_path: Path
+) -> None:
+    steps: Sequence[Step] = [
+        *chain(diary, "a", 2),
+        ClusterToy("left", ("a/1",), diary),
+        ClusterToy("right", ("a/1",), diary),
+        ClusterToy("end", ("left", "right"), diary),
+    ]
+    told = Told()
+    (outcome,) = run_toys(shared.address, store, steps, reporter=told)
+    assert sorted(outcome.run) == sorted(step.name for step in steps)
+    assert (outcome.errors, outcome.skipped) == ([], [])
+    assert [len(noted(diary, step.name)) for step in steps] == [1] * len(steps)
+    assert os.getpid() not in noted(diary, "end")
+    assert told.of("connected") == [shared.address]
+    assert len(told.of("joined")) == 2
+    local = Store(tmp_path / "local")
+    with ThreadPool(1) as pool:
+        run_steps([Task(steps, tmp_path)], Tools(local, pool, Recorder(), NONE))
+    assert _contents(local) == _contents(store)
+    local.close()
+
+
+def test_nothing_that_is_in_the_store_runs_again(
+    shared: Cluster, store: Store, diary: Path
+) -> None:
+    steps = chain(diary, "a", 2)
+    run_toys(shared.address, store, steps)
+    (outcome,) = run_toys(shared.address, store, [*steps, ClusterToy("b", ("a/1",), diary)])
+    assert (outcome.cached, outcome.run) == (["a/0", "a/1"], ["b"])
+    assert [len(noted(diary, name)) for name in ("a/0", "a/1", "b")] == [1, 1, 1]
+
+
+def test_an_error_of_a_step_is_that_of_a_local_build(
+    shared: Cluster, store: Store, diary: Path
+) -> None:
+    steps = [
+        ClusterToy("bad", (), diary, "fail no such operation"),
+        ClusterToy("c", ("bad",), diary),
+    ]
+    (outcome, other) = run_toys(shared.address, store, steps, chain(diary, "good", 1))
+    ((name, error),) = outcome.errors
+    assert (name, str(error), type(error)) == ("bad", "no such operation", CompileError)
+    assert (outcome.skipped, other.run) == (["c"], ["good/0"])
+
+
+def test_a_fault_of_the_program_is_not_hidden(shared: Cluster, store: Store, diary: Path) -> None:
+    with pytest.raises(KeyError, match="bug"):
+        run_toys(shared.address, store, [ClusterToy("a", (), diary, "crash bug")])
+
+
+def test_a_vital_step_that_fails_ends_its_spec_and_no_other(
+    shared: Cluster, store: Store, diary: Path
+) -> None:
+    steps = [VitalToy("vital", (), diary, "fail no"), ClusterToy("slow", (), diary, "program 600")]
+    first, second = run_toys(shared.address, store, steps, chain(diary, "good", 3, "sleep 0.1"))
+    assert [name for name, _ in first.errors] == ["vital"]
+    assert first.skipped == ["slow"]
+    assert len(second.run) == 3
+
+
+# --- dying workers --------------------------------------------------------------------------------
+
+
+def test_a_step_that_kills_its_workers_fails_alone(
+    shared: Cluster, store: Store, diary: Path
+) -> None:
+    told = Told()
+    good = [chain(diary, f"good{number}", 4, "sleep 0.2") for number in range(2)]
+    (bad, *others) = run_toys(
+        shared.address, store, [ClusterToy("poison", (), diary, "die")], *good, reporter=told
+    )
+    ((name, error),) = bad.errors
+    assert (name, type(error), error.code) == ("poison", ClusterError, "MW764")
+    assert str(error).startswith("poison was lost 4 times because the worker that ran it died: ")
+    assert len(noted(diary, "poison")) == 4
+    assert (
+        told.of("retried")
+        == [
+            *(retried for retried in told.of("retried") if not retried.startswith("poison")),
+            *(f"poison {attempt}" for attempt in (2, 3, 4)),
+        ]
+        or len([r for r in told.of("retried") if r.startswith("poison")]) == 3
+    )
+    assert all(len(outcome.run) + len(outcome.cached) == 4 for outcome in others)
+    for steps in good:
+        assert [len(noted(diary, step.name, "ended")) for step in steps] == [1] * 4
+
+
+def test_a_step_whose_worker_was_killed_runs_again_elsewhere(
+    shared: Cluster, store: Store, diary: Path
+) -> None:
+    told = Told()
+    (outcome,) = run_toys(
+        shared.address, store, [ClusterToy("unlucky", (), diary, "die 1")], reporter=told
+    )
+    assert (outcome.run, outcome.errors) == (["unlucky"], [])
+    first, second = noted(diary, "unlucky")
+    assert first != second
+    assert told.of("retried") == ["unlucky 2"]
+
+
+# --- the network and the scheduler ----------------------------------------------------------------
+
+
+def test_a_network_that_stands_still_costs_nothing(
+    shared: Cluster, store: Store, diary: Path
+) -> None:
+    assert shared.scheduler is not None
+    steps = [chain(diary, f"model{number}", 4, "sleep 0.3") for number in range(2)]
+    pause = threading.Timer(0.5, shared.scheduler.send_signal, [signal.SIGSTOP])
+    go_on = threading.Timer(3.5, shared.scheduler.send_signal, [signal.SIGCONT])
+
+    def stop(event: str, name: str) -> None:
+        if (event, name) == ("connected", shared.address):
+            pause.start()
+            go_on.start()
+
+    outcomes = run_toys(shared.address, store, *steps, reporter=Told(on_event=stop))
+    go_on.join()
+    assert [len(outcome.run) for outcome in outcomes] == [4, 4]
+    assert [len(noted(diary, step.name)) for task in steps for step in task] == [1] * 8
+
+
+def test_a_scheduler_that_is_started_again_loses_nothing(store: Store, diary: Path) -> None:
+    steps = [chain(diary, f"model{number}", 3, "sleep 0.2") for number in range(2)]
+    with cluster() as own:
+
+        def restart(event: str, name: str) -> None:
+            if (event, name) == ("finished", "model0/0"):
+                assert own.scheduler is not None
+                own.scheduler.kill()
+                own.scheduler.wait()
+                own.start_scheduler()
+
+        outcomes = run_toys(own.address, store, *steps, reporter=Told(on_event=restart))
+    assert [len(outcome.run) + len(outcome.cached) for outcome in outcomes] == [3, 3]
+    assert [len(noted(diary, step.name, "ended")) for task in steps for step in task] == [1] * 6
+
+
+# --- the client -----------------------------------------------------------------------------------
+
+
+def _client(address: str, store: Store, length: int, does: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "tests.support.clusters", address, str(store.root)]
+    return subprocess.Popen([*command, str(length), does], cwd=ROOT)
+
+
+def test_a_client_that_is_killed_and_started_again_goes_on(
+    shared: Cluster, store: Store, diary: Path
+) -> None:
+    first = _client(shared.address, store, 4, "sleep 0.4")
+    try:
+        wait_until(lambda: noted(diary, "model0/1"))
+    finally:
+        first.kill()
+        first.wait()
+    outcomes = run_toys(
+        shared.address,
+        store,
+        *(chain(diary, f"model{number}", 4, "sleep 0.4") for number in range(2)),
+    )
+    assert [outcome.errors for outcome in outcomes] == [[], []]
+    assert [len(outcome.run) + len(outcome.cached) for outcome in outcomes] == [4, 4]
+    assert all("model0/0" in outcome.cached for outcome in outcomes[:1])
+    names = [f"model{model}/{number}" for model in range(2) for number in range(4)]
+    assert [len(noted(diary, name, "ended")) for name in names] == [1] * 8
+
+
+def test_ctrl_c_ends_the_steps_of_this_build_and_no_others(
+    shared: Cluster, store: Store, diary: Path
+) -> None:
+    ours = [ClusterToy("ours", (), diary, "program 600"), ClusterToy("quick", (), diary, "sleep 1")]
+    theirs = ClusterToy("theirs", (), diary, "wait go")
+    done: list[object] = []
+    other = threading.Thread(
+        target=lambda: done.extend(run_toys(shared.address, store, [theirs])), daemon=True
+    )
+    other.start()
+    wait_until(lambda: noted(diary, "theirs"))
+
+    def interrupt(event: str, name: str) -> None:
+        if (event, name) == ("finished", "quick"):
+            wait_until((diary / "ours.pid").exists)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_toys(shared.address, store, ours, reporter=Told(on_event=interrupt))
+    program = int((diary / "ours.pid").read_text())
+    wait_until(lambda: not psutil.pid_exists(program), 10)
+    assert not done
+    note(diary, "go", "go")
+    other.join(_SECONDS)
+    assert [getattr(outcome, "run", None) for outcome in done] == [["theirs"]]
+    assert {e.note.get("step") for e in list_entries(store)} >= {"quick", "theirs"}
+    assert "ours" not in {e.note.get("step") for e in list_entries(store)}
+
+
+# --- what is refused ------------------------------------------------------------------------------
+
+
+def test_a_cluster_that_is_not_there_is_one_sentence(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "CONNECT_SECONDS", 1)
+    with (
+        pytest.raises(
+            ClusterError, match=r"cannot reach a Dask scheduler at tcp://127\.0\.0\.1:9 "
+        ) as e,
+        executor("tcp://127.0.0.1:9", store),
+    ):
+        pass
+    assert e.value.code == "MW761"
+
+
+def test_a_worker_with_another_version_is_refused_by_name(store: Store) -> None:
+    with cluster(0) as own:
+        own.start_other_worker("tests.support.other_worker")
+        with pytest.raises(ClusterError) as error, executor(own.address, store):
+            pass
+    assert "the worker elsewhere-other has TensorFlow 2.20.0, and modelwheel " in str(error.value)
+    assert error.value.code == "MW762"
+
+
+def test_a_step_that_runs_goes_on_while_its_worker_is_stopped(
+    shared: Cluster, store: Store, diary: Path
+) -> None:
+    """Machines that swap or are suspended come back."""
+    steps = chain(diary, "model", 2, "sleep 0.5")
+    with executor(shared.address, store) as found:
+        model = store.root.parent
+        thread = threading.Thread(
+            target=lambda: run_on(
+                found, [Task(steps, model / "diary", model_key=MODEL_KEY)], Recorder()
+            )
+        )
+        thread.start()
+        wait_until(lambda: noted(diary, "model/0"))
+        (worker,) = noted(diary, "model/0")
+        os.kill(worker, signal.SIGSTOP)
+        time.sleep(1)
+        os.kill(worker, signal.SIGCONT)
+        thread.join(_SECONDS)
+    assert len(noted(diary, "model/1", "ended")) == 1
