@@ -16,6 +16,10 @@ CREATION_FLAGS: int = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
 """On Windows, keeps Ctrl-C in the console away from the program, as a new session does elsewhere."""
 
 
+_ROUNDS = 100
+"""A program may start others while they are listed."""
+
+
 def interrupt_group(process: subprocess.Popen[Any]) -> None:
     """Asks a program and its children to stop, as Ctrl-C does in a terminal."""
     with suppress(OSError):  # it has ended, or (on Windows) there is no console
@@ -35,8 +39,37 @@ def kill_group(process: subprocess.Popen[Any]) -> None:
             os.killpg(process.pid, signal.SIGKILL)
         except (ProcessLookupError, PermissionError):
             process.kill()
+        kill_session(process.pid)
     else:
         _kill_tree(process)
+
+
+def kill_session(leader: int) -> None:
+    """Kills what is left of a session: ninja gives each compiler a group of its own. Only Linux shows sessions."""
+    for _ in range(_ROUNDS):
+        left = [pid for pid in _processes() if _session(pid) == leader]
+        if not left:
+            return
+        for pid in left:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def _processes() -> list[int]:
+    try:
+        return [int(name) for name in os.listdir("/proc") if name.isdecimal()]  # noqa: PTH208 - names alone
+    except FileNotFoundError:
+        return []
+
+
+def _session(pid: int) -> int | None:
+    """The session of a process; None if it has ended, also if nobody has waited for it."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="latin-1") as file:  # noqa: PTH123 - hundreds of them
+            state, _, _, session = file.read().rpartition(")")[2].split()[:4]
+    except (OSError, ValueError):
+        return None
+    return None if state in "ZX" else int(session)
 
 
 def _kill_tree(process: subprocess.Popen[Any]) -> None:

@@ -19,15 +19,16 @@ from distributed.client import ClosedClientError
 
 from ...compiler.pool import expected_memory
 from ...compiler.worker_process import COMMAND
-from ...errors import ClusterError, ModelwheelError
+from ...errors import ClusterError
 from ...sandbox.policy import Policy
 from ...store.store import Store
 from ..reporting import Reporter
 from ..running import Done, Order
 from ..steps.base import Step
+from . import messages
 from .address import OnCluster
 from .connection import Link, open_cluster
-from .declaration import NAME, Declaration, declare, needs_of, words_of
+from .declaration import NAME, Declaration, declare, needs_of
 from .roster import Member, list_members, refuse, require_members
 from .tasks import Answer, Settings, Task
 from .worker import end_build, execute, topic
@@ -37,6 +38,9 @@ _RETRIES = 3
 
 _PATIENCE_SECONDS = 600.0
 """How long a build waits for a scheduler that is away, or for a worker that can run a step."""
+
+_UNFIT_SECONDS = 60.0
+"""How long a step waits if there are workers, and none of them has what it needs."""
 
 _GATHER_SECONDS = 60.0
 _END_SECONDS = 40.0
@@ -330,13 +334,15 @@ class ClusterExecutor:
         elif answer.kind == "stopped":
             self._settle(work, CancelledError())
         elif answer.kind == "differs":
-            self._settle(work, _differs(work.name, answer.worker))
+            self._settle(work, messages.differs(work.name, answer.worker))
         elif answer.error is not None:
             self._settle(work, answer.error)
         else:
             record = self._store.peek(answer.key)
             if record is None:
-                self._settle(work, _not_there(work.name, answer.worker, self._settings.store))
+                self._settle(
+                    work, messages.not_there(work.name, answer.worker, self._settings.store)
+                )
                 return
             self._finished[work.order.halt, work.name] = future
             self._settle(work, Done(record, answer.seconds, answer.cached))
@@ -353,7 +359,7 @@ class ClusterExecutor:
         """A worker died while it ran this step, or others beside it."""
         work.died_on.append(worker)
         if len(work.died_on) > _RETRIES:
-            self._settle(work, _lost(work.name, work.died_on))
+            self._settle(work, messages.lost(work.name, work.died_on))
         else:
             self._reporter.retried(work.name, worker, len(work.died_on) + 1)
             self._send(work)
@@ -422,13 +428,21 @@ class ClusterExecutor:
             elif work.order.halt.given_up and not work.began:
                 self._drop(work)
                 self._settle(work, CancelledError())
-            elif not work.began and time.monotonic() - work.waits_since > _PATIENCE_SECONDS:
-                needs = self._needs(work.order.step, work.memory)
-                if any(member.has(needs) for member in self._members.values()):
-                    work.waits_since = time.monotonic()
-                else:
-                    self._drop(work)
-                    self._settle(work, _no_worker(work.name, needs, self._link.target.shown))
+            elif not work.began and time.monotonic() - work.waits_since > self._patience():
+                self._require_worker(work)
+
+    def _patience(self) -> float:
+        """Workers that have died come back; others seldom come to have what they have not."""
+        return _UNFIT_SECONDS if self._members else _PATIENCE_SECONDS
+
+    def _require_worker(self, work: _Work) -> None:
+        """Fails a step that no worker can run."""
+        needs = self._needs(work.order.step, work.memory)
+        if any(member.has(needs) for member in self._members.values()):
+            work.waits_since = time.monotonic()
+        else:
+            self._drop(work)
+            self._settle(work, messages.no_worker(work.name, needs, self._link.target.shown))
 
     def _drop(self, work: _Work) -> None:
         if work.future is not None:
@@ -477,34 +491,3 @@ def _identity(client: Client) -> str:
 def _dashboard(client: Client) -> str | None:
     services = client._scheduler_identity.get("services", {})
     return str(client.dashboard_link) if "dashboard" in services else None
-
-
-def _differs(step: str, worker: str) -> ModelwheelError:
-    return ClusterError(
-        f"the worker {worker} computes another key for {step} than this machine, although their versions are the same; "
-        "install modelwheel and what it needs there again"
-    )
-
-
-def _not_there(step: str, worker: str, store: str) -> ModelwheelError:
-    return ClusterError(
-        f"the worker {worker} has put the result of {step} into the store {store}, but it is not there; all machines "
-        "need the same store, and the same key to sign with where records are signed",
-        code="MW762",
-    )
-
-
-def _lost(step: str, workers: list[str]) -> ModelwheelError:
-    return ClusterError(
-        f"{step} was lost {len(workers)} times because the worker that ran it died: {', '.join(workers)}; it most likely "
-        "needs more memory than a worker may use",
-        code="MW764",
-    )
-
-
-def _no_worker(step: str, needs: Mapping[str, float], shown: str) -> ModelwheelError:
-    return ClusterError(
-        f"{step} waits for a worker with {words_of(needs)}, and the cluster at {shown} has none; start one there: "
-        f"modelwheel worker {shown}",
-        code="MW763",
-    )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import platform
+import signal
 import threading
 import time
 from collections.abc import Callable, Coroutine
@@ -45,6 +46,9 @@ def dask_setup(worker: Worker) -> None:
     worker.startup_information[NAME] = lambda _: content
     for name, amount in declared.resources().items():
         worker.state.total_resources[name] = worker.state.available_resources[name] = amount
+    if worker.nanny and threading.current_thread() is threading.main_thread():
+        # Ctrl-C in a terminal reaches this process, too; the one that has started it decides what ends.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 async def dask_teardown(worker: Worker) -> None:  # noqa: ARG001
