@@ -250,3 +250,24 @@ def test_without_psutil_a_tree_is_killed_by_the_tool_of_windows(
     process.send_signal(signal.SIGTERM)
     process.wait()
     assert called == [["taskkill", "/F", "/T", "/PID", str(process.pid)]]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows sessions")
+@pytest.mark.parametrize("end", ["kill_all", "guard"])
+def test_compilers_that_ninja_gives_a_group_of_their_own_end_with_it(
+    end: str, tmp_path: Path
+) -> None:
+    pid = tmp_path / "pid"
+    program = f"import os, time\nif not os.fork():\n  os.setpgid(0, 0)\n  open({str(pid)!r}, 'w').write(str(os.getpid()))\ntime.sleep(600)\n"
+    code = (
+        "import sys, threading, time, pathlib\n"
+        "from modelwheel.util.process import kill_all, run\n"
+        "work = threading.Thread(target=run, args=([sys.executable, '-c', sys.argv[1]],), kwargs={'check': False}, daemon=True)\n"
+        "work.start()\n"
+        "while not pathlib.Path(sys.argv[2]).exists() or not pathlib.Path(sys.argv[2]).read_text(): time.sleep(0.02)\n"
+        "if sys.argv[3] == 'guard': import os; os.kill(os.getpid(), 9)\n"
+        "kill_all(); work.join()\n"
+    )
+    subprocess.run([sys.executable, "-c", code, program, str(pid), end], check=False)
+    child = Path(f"/proc/{pid.read_text()}/stat")
+    wait_until(lambda: not child.exists() or ") Z " in child.read_text())
