@@ -132,6 +132,14 @@ def test_no_file_above_the_checkout_counts(tmp_path: Path, *, worktree: bool) ->
                 "4: sandbox.memory_gb: must be a valid number, got 'much'",
             ],
         ),
+        (
+            "[cluster]\naddress = 'here'\ntls = 'x'\nresources = {licence = 0}",
+            [
+                "2: cluster.address: must be tcp://HOST:PORT, tls://HOST:PORT or local:N",
+                "4: cluster.resources.licence: must be greater than 0, got 0",
+                "3: cluster.tls: unknown field. Did you mean 'tls_key'?",
+            ],
+        ),
         ("[sandbox]\nmood = 'off'", ["2: sandbox.mood: unknown field. Did you mean 'mode'?"]),
         (
             "[index]\nupload = 'https://me:secret@example.org/'",

@@ -13,8 +13,8 @@ from ..api.settings import find_sandbox_rules
 from ..config import FILE_NAME, find_config, load_config
 from ..errors import UsageError
 from .app import RELEASE, app
-from .options import refuse_together
-from .output import tell
+from .options import AsJson, refuse_together
+from .output import print_json, tell
 
 if TYPE_CHECKING:
     from ..engine.cluster.address import OnCluster, Target, Tls
@@ -122,11 +122,12 @@ def worker(
             metavar="NAME", help="The worker's name in messages; by default its machine's."
         ),
     ] = "",
+    as_json: AsJson = False,
 ) -> None:
     """Run steps of builds for a Dask cluster, until Ctrl-C.
 
     It says what this machine has: platform, CPU levels, sandbox, memory, and versions of TensorFlow, compiler and wheel template.
-    If the scheduler ends, the worker waits for it. TLS files and further resources are those of section cluster in modelwheel.toml.
+    If the scheduler ends, the worker waits for it. With --json, what the machine has is printed first. TLS files and further resources are those of section cluster in modelwheel.toml.
     """
     target = _target(address)
     if not target.address:
@@ -137,4 +138,8 @@ def worker(
 
     count, each = default_machine(processes, threads)
     given = available_memory() if memory is None else round(memory * 1e9)
+    if as_json:
+        from ..engine.cluster.declaration import declare
+
+        print_json(declare(given, target.resources).model_dump(mode="json"))
     run_workers(target, Machine(count, each, given, name), tell)
