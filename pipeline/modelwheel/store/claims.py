@@ -71,7 +71,9 @@ class Claims:
                 return name
             last = self._last(key)
             if last is None:
+                # Released just now, or a listing that does not know it yet.
                 number = 1
+                self._wait(0.0, given_up)
                 continue
             if self._is_left(last):
                 number = _number(last.name) + 1
@@ -79,14 +81,16 @@ class Claims:
             if not told:
                 _log.info("waiting for another machine that does the same work (%s)", key[:12])
                 told = True
-            self._wait(given_up)
+            self._wait(_ASKED_SECONDS, given_up)
 
-    def _wait(self, given_up: Callable[[], bool]) -> None:
-        end = time.monotonic() + _ASKED_SECONDS
-        while time.monotonic() < end:
+    def _wait(self, seconds: float, given_up: Callable[[], bool]) -> None:
+        end = time.monotonic() + seconds
+        while True:
             if given_up():
                 raise give_up()
             time.sleep(POLL_SECONDS)
+            if time.monotonic() >= end:
+                return
 
     def _last(self, key: str) -> Entry | None:
         """The claim with the highest number."""

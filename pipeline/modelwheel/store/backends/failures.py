@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ...errors import StoreError
 
-_DENIED = (
+_DENIED = [
     "NoCredentials",
     "Forbidden",
     "Permission",
     "Unauthorized",
     "Authentication",
     "TokenRetrieval",
-)
-_UNREACHABLE = (
+]
+_UNREACHABLE = [
     "Connect",
     "Timeout",
     "Endpoint",
@@ -22,13 +22,18 @@ _UNREACHABLE = (
     "SSL",
     "Disconnected",
     "ServiceRequestError",
-)
+]
+"""Words in the names of errors."""
+
 _EXPIRED = frozenset(
     {"ExpiredToken", "ExpiredTokenException", "RequestExpired", "TokenRefreshRequired"}
 )
 _NO_BUCKET = frozenset({"NoSuchBucket", "ContainerNotFound"})
 _THERE = frozenset({"PreconditionFailed", "412", "BlobAlreadyExists", "ConditionNotMet"})
 _BUSY = frozenset({"ConditionalRequestConflict", "OperationAborted", "409"})
+_CODE_ATTRIBUTES = ("error_code", "code", "status_code", "status")
+"""Of errors of Azure, Google and aiohttp."""
+
 _MISSING = frozenset({"NoSuchKey", "NoSuchUpload", "BlobNotFound", "404"})
 
 
@@ -113,7 +118,7 @@ def _why(error: BaseException) -> tuple[str, str]:
     return f"the server answered with an error ({name}); run the command again later", "MW703"
 
 
-def _is_named(error: BaseException, words: tuple[str, ...]) -> bool:
+def _is_named(error: BaseException, words: Sequence[str]) -> bool:
     return any(word in type(one).__name__ for one in _chain(error) for word in words)
 
 
@@ -126,12 +131,7 @@ def _own_codes(error: BaseException) -> Iterator[str]:
     response = getattr(error, "response", None)
     if isinstance(response, dict):  # of botocore
         yield str(response.get("Error", {}).get("Code"))
-    for attribute in (
-        "error_code",
-        "code",
-        "status_code",
-        "status",
-    ):  # of Azure, Google and aiohttp
+    for attribute in _CODE_ATTRIBUTES:
         value = getattr(error, attribute, None)
         if value is not None and not callable(value):
             yield str(getattr(value, "value", value))

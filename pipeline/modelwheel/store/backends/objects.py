@@ -195,15 +195,15 @@ class ObjectBackend:
     def _create(self, name: str, content: bytes | Path) -> None:
         """Writes an object that is not there; raises what the library raises."""
         check_name(name)
-        size = len(content) if isinstance(content, bytes) else content.stat().st_size
-        parts = (
-            {} if self._scheme == "abfs" else {"chunksize": _UPLOAD_PART}
-        )  # Azure's library has its own
+        # Azure's library has sizes of its own.
+        parts = {} if self._scheme == "abfs" else {"chunksize": _UPLOAD_PART}
+        whole = content if isinstance(content, bytes) else None
+        if isinstance(content, Path) and content.stat().st_size < 2 * _UPLOAD_PART:
+            whole = content.read_bytes()
 
         def put(files: Any, path: str) -> None:
-            if isinstance(content, bytes) or size < 2 * _UPLOAD_PART:
-                body = content if isinstance(content, bytes) else content.read_bytes()
-                files.pipe_file(path, body, mode="create")
+            if whole is not None:
+                files.pipe_file(path, whole, mode="create")
             else:
                 files.put_file(str(content), path, mode="create", **parts)
 
