@@ -31,7 +31,7 @@ from .records import MAX_RECORD_BYTES, Record, RecordError, parse
 _log = logging.getLogger(__name__)
 
 _LARGE = 8 << 20
-"""Bytes of a content whose download is worth going on with after it stopped."""
+"""Bytes of a content whose download is worth going on with after it stopped, and which is uploaded alone."""
 
 _ASKED_BYTES = 1 << 20
 """Bytes of a content before whose upload the server is asked whether it has it."""
@@ -224,8 +224,13 @@ class OwnRemote(RemoteLayer):
             The record that counts.
         """
         del aside
+        contents = set(files)
+        large = {file for file in contents if file.size > _LARGE}
         with ThreadPoolExecutor(_AT_ONCE, "upload") as pool:
-            list(pool.map(self._upload, sorted(set(files), key=lambda one: -one.size)))
+            list(pool.map(self._upload, contents - large))
+        # One at a time: parts of it are in memory, several at once.
+        for file in large:
+            self._upload(file)
         name = record_name(key)
         for _ in range(_TRIES):
             if self.backend.create(name, content):

@@ -25,7 +25,7 @@ _Result = TypeVar("_Result")
 
 PART = 8 << 20
 """Bytes of one request of a download."""
-_UPLOAD_PART = 16 << 20
+_UPLOAD_PART = 8 << 20
 """Bytes of one request of an upload that has several; S3 takes 10,000 of them."""
 _TRIES = 4
 """Of what the libraries do not repeat themselves: answers that end too early, and writers at the same moment."""
