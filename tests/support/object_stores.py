@@ -8,10 +8,13 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import boto3
 import pytest
 from moto.server import ThreadedMotoServer
+
+from modelwheel.store.backends.objects import ObjectBackend
 
 from .google_storage import serve_google_storage
 from .sources import closed_port
@@ -30,6 +33,20 @@ def serve_objects(scheme: str) -> Iterator[str]:
     serve = {"s3": serve_s3, "gs": serve_google, "abfs": serve_azure}[scheme]
     with pytest.MonkeyPatch.context() as patch, serve(patch) as url:
         yield url
+
+
+def share_clients(patch: pytest.MonkeyPatch) -> None:
+    """Lets all stores of one kind have one client: to make one takes half a second. Servers must not change meanwhile."""
+    clients: dict[str, Any] = {}
+    real = ObjectBackend._open
+
+    def open_it(self: ObjectBackend) -> tuple[Any, str]:
+        scheme, _, path = self.address.partition("://")
+        if scheme not in clients:
+            clients[scheme] = real(self)[0]
+        return clients[scheme], path
+
+    patch.setattr(ObjectBackend, "_open", open_it)
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from modelwheel.store.backends.directory import DirectoryBackend, _rename_to_new
 from modelwheel.store.backends.objects import ObjectBackend
 from modelwheel.store.scratch import ScratchSpace
 from modelwheel.util.places import is_url
-from tests.support.object_stores import serve_objects
+from tests.support.object_stores import serve_objects, share_clients
 
 
 @pytest.fixture(scope="module", params=["directory", "s3", "gs", "abfs"])
@@ -30,7 +30,8 @@ def place(
     if request.param == "directory":
         yield str(tmp_path_factory.mktemp("stores"))
         return
-    with serve_objects(request.param) as url:
+    with serve_objects(request.param) as url, pytest.MonkeyPatch.context() as patch:
+        share_clients(patch)
         yield url
 
 

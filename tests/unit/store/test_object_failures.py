@@ -43,22 +43,18 @@ def refused(*said: str, code: str) -> Iterator[None]:
     assert "\n" not in message
 
 
-@pytest.mark.parametrize(
-    ("status", "name", "said", "code"),
-    [
+def test_what_a_server_refuses(host: FileHost) -> None:
+    backend = ObjectBackend("s3://models/store")
+    for status, name, said, code in (
         (403, "AccessDenied", "access was refused (AccessDenied); provide credentials", "MW702"),
         (403, "InvalidAccessKeyId", "access was refused (InvalidAccessKeyId)", "MW702"),
         (404, "NoSuchBucket", "there is no such bucket; create it", "MW702"),
         (400, "AuthorizationHeaderMalformed", "(AuthorizationHeaderMalformed)", "MW703"),
         (501, "NotImplemented", "the server answered with an error (NotImplemented)", "MW703"),
-    ],
-)
-def test_what_a_server_refuses(
-    host: FileHost, status: int, name: str, said: str, code: str
-) -> None:
-    host.next = [answer(status, name)] * 10
-    with refused(f"cannot read {NAME} in", said, code=code):
-        ObjectBackend("s3://models/store").read(NAME)
+    ):
+        host.next = [answer(status, name)] * 10
+        with refused(f"cannot read {NAME} in", said, code=code):
+            backend.read(NAME)
 
 
 def test_expired_credentials_are_read_again_once(host: FileHost) -> None:

@@ -28,7 +28,7 @@ from modelwheel.store.names import blob_name, pack_name, record_name
 from modelwheel.store.opening import open_store
 from modelwheel.store.signatures import KEY_VARIABLE, Signer, find_signer
 from modelwheel.store.store import Store
-from tests.support.object_stores import serve_objects
+from tests.support.object_stores import serve_objects, share_clients
 from tests.support.stores import CONTENT, KEY, make
 
 Machine = Callable[..., Store]
@@ -36,22 +36,9 @@ Machine = Callable[..., Store]
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
-    with serve_objects("s3") as url:
+    with serve_objects("s3") as url, pytest.MonkeyPatch.context() as patch:
+        share_clients(patch)
         yield url
-
-
-@pytest.fixture(autouse=True)
-def one_client(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stores of one test share a client: to make one takes half a second."""
-    clients: list[Any] = []
-    real = ObjectBackend._open
-
-    def open_it(self: ObjectBackend) -> tuple[Any, str]:
-        if not clients:
-            clients.append(real(self)[0])
-        return clients[0], self.address.removeprefix("s3://")
-
-    monkeypatch.setattr(ObjectBackend, "_open", open_it)
 
 
 @pytest.fixture
