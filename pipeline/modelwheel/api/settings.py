@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from weakref import WeakSet
 
 from ..config import load_config
 from ..sandbox.choose import Sandbox, choose_sandbox
@@ -12,6 +13,8 @@ from ..util.places import is_url
 
 _chosen: str | None = None
 """The store that a command line names."""
+
+_opened: WeakSet[Store] = WeakSet()
 
 
 def choose_store(address: str | None) -> None:
@@ -36,11 +39,24 @@ def open_store() -> Store:
     address = _chosen or rules.url
     if address is not None and not is_url(address):
         address = str(Path(address).expanduser().absolute())
-    return opening.open_store(
+    store = opening.open_store(
         address,
         StorePolicy(rules.trusted_keys, rules.upstream, signer),
         cache_bytes=round(rules.cache_gb * 1e9),
     )
+    _opened.add(store)
+    return store
+
+
+def close_stores() -> None:
+    """Closes every store that `open_store` has opened, at the end of a command.
+
+    Not later: at the end of the process, the libraries of object stores cannot connect to a server any more, and a lease
+    would stay until it expires.
+    """
+    for store in tuple(_opened):
+        store.close()
+    _opened.clear()
 
 
 def open_sandbox(mode: Policy | None) -> Sandbox:

@@ -20,6 +20,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.models import CommandFunctionType
 
 from .. import __version__, errors, project
+from ..api.settings import close_stores
 from ..errors import EnvironmentProblemError, ModelwheelError, UsageError
 from ..util import process
 from ..util.text import one_line
@@ -164,6 +165,8 @@ def run_application(application: typer.Typer, name: str, evidence: str) -> None:
             sys.exit(ModelwheelError.exit_code)
         said = f"internal error: {type(error).__name__}: {error}. This is a bug; please report it "
         _end(ModelwheelError(f"{said}with {evidence} at {project.url('Issues')}"))
+    finally:
+        close_stores()
     # A command says by an exception how it ends, which the parser has turned into a number.
     sys.exit(ended if isinstance(ended, int) else 0)
 

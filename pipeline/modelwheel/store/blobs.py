@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -21,7 +20,7 @@ from ..util.files import (
 )
 from ..util.names import UnsafePathError
 from ..util.trees import open_regular
-from .disk import is_damage, listed
+from .disk import is_damage
 
 BLOB_NAME = re.compile(r"[0-9a-f]{64}")
 
@@ -36,10 +35,6 @@ class Blobs:
     def path(self, sha256: str) -> Path:
         """Where the content with this hash is, if it is there."""
         return self._root / sha256[:2] / sha256
-
-    def all(self) -> Iterator[Path]:
-        """Every blob; whatever else is there is left out, and no link is followed."""
-        return listed(self._root, BLOB_NAME)
 
     def size(self, sha256: str) -> int | None:
         """Bytes of a blob, unverified; None if it is missing or not a regular file."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,13 +14,11 @@ from ..util.names import UnsafePathError
 from ..util.text import one_line
 from ..util.trees import open_regular
 from .blobs import Blobs
-from .disk import is_damage, listed
+from .disk import is_damage
 from .records import MAX_RECORD_BYTES, Record, RecordError, parse
 from .signatures import Signer
 
 _log = logging.getLogger(__name__)
-
-_NAME = re.compile(r"[0-9a-f]{64}\.json")
 
 
 @dataclass(frozen=True)
@@ -138,15 +135,6 @@ class OwnLayer(Layer):
         """Notes that the record under `key` was used."""
         with suppress(OSError):  # a read-only store still works
             os.utime(self.record_path(key))
-
-    def all(self) -> Iterator[tuple[Record, float]]:
-        """Every readable record with the time of its last use; signatures are not looked at."""
-        unjudged = OwnLayer(self.root, None)
-        for path in listed(self.root / "actions", _NAME):
-            record = unjudged.read(path.stem)
-            if record is not None:
-                with suppress(FileNotFoundError):
-                    yield record, path.stat().st_mtime
 
 
 class Upstream(Layer):

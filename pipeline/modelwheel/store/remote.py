@@ -25,7 +25,7 @@ from .backends.base import Backend, Entry, WrongSizeError
 from .copies import Copies, Listing, Packs, md5
 from .eviction import CacheLimit
 from .layers import Layer
-from .names import ACTIONS, blob_name, record_key, record_name
+from .names import blob_name, record_name
 from .records import MAX_RECORD_BYTES, Record, RecordError, parse
 
 _log = logging.getLogger(__name__)
@@ -114,14 +114,6 @@ class RemoteLayer(Layer):
         self._copies.drop(key)
         place = f"{self.backend.address}/{record_name(key)}"
         _log.warning("ignoring the record %s: %s", place, one_line(why))
-
-    def all(self) -> Iterator[tuple[Record, float]]:
-        """Every readable record with the time when it was written; signatures are not looked at."""
-        for entry in self.backend.list(ACTIONS):
-            key = record_key(entry.name)
-            if key is not None:
-                with suppress(FileNotFoundError, RecordError):
-                    yield parse(key, self.backend.read(entry.name)), entry.modified
 
     def _content(self, key: str, *, asked: bool) -> bytes | None:
         listed = self._listing.is_there()

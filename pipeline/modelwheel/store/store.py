@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
@@ -34,6 +35,7 @@ from .claims import Claims
 from .disk import default_root, disk_errors, is_read_only, work_errors
 from .eviction import DEFAULT_BYTES, CacheLimit
 from .layers import Layer, OwnLayer, Policy, Upstream
+from .leases import Lease
 from .locks import acquire
 from .records import Record, parse
 from .remote import OwnRemote, UpstreamRemote
@@ -61,6 +63,7 @@ class Store:
         blobs: The contents of all files in it.
         policy: The upstreams, and whose records count.
         backend: The place that holds its files, for what looks after all of them.
+        lease: Keeps `collect_garbage` from removing what this process may read; taken by the first lookup.
         upstream: The directories of the upstreams other than the store itself.
     """
 
@@ -78,6 +81,9 @@ class Store:
         self.policy = policy
         self._scratch = ScratchSpace(self.root / "tmp")
         self.backend: Backend = backend or DirectoryBackend(self.root, self._scratch)
+        self.lease = Lease(self.backend)
+        # Also if nobody closes this store.
+        weakref.finalize(self, self.lease.release)
         # A release names its own store as everybody's upstream.
         self.upstream = [place for place in policy.upstream if not self._is_own(place)]
         copies = self.root / "remote"
@@ -122,6 +128,7 @@ class Store:
 
         A damaged record in the store's own directory is removed, with a warning in the log.
         """
+        self.lease.hold()
         with self.disk_errors(self.record_path(key)):
             record = self._own.lookup(key)
             if record is not None:
@@ -156,6 +163,7 @@ class Store:
         Raises:
             StoreError: Also if the directory contains anything but regular files and directories.
         """
+        self.lease.hold()
         # Not `scratch`: files are renamed into place, which needs one file system.
         with self.disk_errors(self.root), _removed(self._scratch.make_directory()) as scratch:
             try:
@@ -249,7 +257,8 @@ class Store:
             return self._elsewhere.make_directory()
 
     def close(self) -> None:
-        """Removes the directories of `keep_directory`."""
+        """Removes the directories of `keep_directory`, and ends the lease."""
+        self.lease.release()
         self._scratch.close()
         self._elsewhere.close()
 
@@ -273,10 +282,6 @@ class Store:
                 yield
         finally:
             lock.release()
-
-    def records(self) -> Iterator[tuple[Record, float]]:
-        """Every readable record in the store's own directory with the time of its last use."""
-        return self._own.all()
 
     def disk_errors(self, path: Path) -> AbstractContextManager[None]:
         """Turns errors of the operating system into a StoreError with the path and a fix.

@@ -191,6 +191,7 @@ def test_what_is_not_a_record_is_a_miss(
         record_file(store).write_bytes(content)
         caplog.clear()
         assert list_entries(store) == [], what
+        assert store.lookup(KEY) is None, what
         assert "it is damaged (" in caplog.text, what
     assert store.publish(KEY, tmp_path / "made") == store.lookup(KEY)
 

@@ -1,0 +1,157 @@
+"""Everything that a store holds, read from its backend: for statistics, collections, checks and copies."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeVar
+
+from .backends.base import Backend, Entry
+from .names import ACTIONS, BLOBS, record_key
+from .records import MAX_RECORD_BYTES, RECORD_VERSION, Record, RecordError, parse
+
+AT_ONCE = 32
+"""Requests at once: an object store answers one in tens of milliseconds, and many of them in the same time."""
+
+_BLOB = re.compile(rf"{BLOBS}([0-9a-f]{{2}})/(\1[0-9a-f]{{62}})")
+
+_HASH = re.compile(r"[0-9a-f]{64}")
+
+_KINDS = frozenset(
+    {
+        *("fetch", "inspect", "reference", "freeze", "compile", "project", "objects", "kernels"),
+        *("wheel", "runtime", "verify", "sdist", "bundle", "profile", "supported", "unpacked"),
+    }
+)
+"""Kinds of steps that are parts of their names."""
+
+_COMPILE_PARTS = 4
+"""Parts of the name of another step, such as `digits/linux-x86_64/x86-64-v3/b1`."""
+
+_A = TypeVar("_A")
+_B = TypeVar("_B")
+
+
+@dataclass(frozen=True)
+class StoredRecord:
+    """A record with what the backend says about its file."""
+
+    record: Record
+    entry: Entry
+
+    @property
+    def used(self) -> float:
+        """When it was written or last looked up, in seconds since the epoch, by the server's clock."""
+        return self.entry.modified
+
+    @property
+    def blobs(self) -> Iterator[str]:
+        """The hashes of its files."""
+        return (file.sha256 for file in self.record.files.values())
+
+
+@dataclass(frozen=True)
+class RecordFiles:
+    """The files of records, read."""
+
+    records: tuple[StoredRecord, ...]
+    """The least recently used first."""
+    damaged: Mapping[str, str]
+    """Why others cannot be read, by name."""
+    foreign: Mapping[str, frozenset[str]]
+    """All that could be a hash in the records of other versions of modelwheel, by name."""
+
+
+@dataclass(frozen=True)
+class Inventory(RecordFiles):
+    """The content of a store at one time; processes may have changed it since."""
+
+    blobs: Mapping[str, Entry]
+    """Contents by their hashes; they are not read."""
+
+    @cached_property
+    def bytes(self) -> int:
+        """Of all contents, each counted once."""
+        return sum(entry.size for entry in self.blobs.values())
+
+
+def take_inventory(backend: Backend) -> Inventory:
+    """Reads every record, and lists the contents."""
+    read = read_records(backend, list_records(backend))
+    return Inventory(read.records, read.damaged, read.foreign, list_blobs(backend))
+
+
+def list_records(backend: Backend) -> dict[str, Entry]:
+    """The files of all records by their names; whatever else is there is left out."""
+    return {one.name: one for one in backend.list(ACTIONS) if record_key(one.name) is not None}
+
+
+def list_blobs(backend: Backend) -> dict[str, Entry]:
+    """The contents by their hashes, unread; whatever else is there is left out."""
+    found = ((_BLOB.fullmatch(one.name), one) for one in backend.list(BLOBS))
+    return {name[2]: entry for name, entry in found if name is not None}
+
+
+def read_records(backend: Backend, entries: Mapping[str, Entry]) -> RecordFiles:
+    """Reads listed records. Those that were removed since then are left out; signatures are not looked at."""
+    records: list[StoredRecord] = []
+    damaged: dict[str, str] = {}
+    foreign: dict[str, frozenset[str]] = {}
+
+    def read(entry: Entry) -> Record | RecordError | frozenset[str] | None:
+        if entry.size > MAX_RECORD_BYTES:
+            return RecordError(f"it is damaged (more than {MAX_RECORD_BYTES} bytes)")
+        try:
+            content = backend.read(entry.name)
+            return parse(record_key(entry.name) or "", content)
+        except RecordError as error:
+            return error if _is_ours(content) else frozenset(_HASH.findall(content.decode()))
+        except FileNotFoundError:
+            return None
+
+    for entry, found in zip(entries.values(), in_parallel(read, entries.values()), strict=True):
+        if isinstance(found, Record):
+            records.append(StoredRecord(found, entry))
+        elif isinstance(found, RecordError):
+            damaged[entry.name] = str(found)
+        elif found is not None:
+            foreign[entry.name] = found
+    records.sort(key=lambda one: (one.used, one.record.key))
+    return RecordFiles(tuple(records), damaged, foreign)
+
+
+def _is_ours(content: bytes) -> bool:
+    """Whether a record that cannot be read is none of another version."""
+    try:
+        version = json.loads(content.decode("ascii"))["version"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return True
+    return type(version) is not int or version == RECORD_VERSION
+
+
+def kind_of(record: Record) -> str:
+    """What made a record: the kind of its step, such as `compile`."""
+    kind = record.note.get("kind")
+    if isinstance(kind, str) and "step" in record.note:
+        return kind
+    # Records of older versions have the name of the step alone, such as `digits/freeze/b1`.
+    parts = label_of(record).split("/")
+    kind = parts[min(1, len(parts) - 1)]
+    if kind in _KINDS:
+        return kind
+    return "compile" if len(parts) == _COMPILE_PARTS else "other"
+
+
+def label_of(record: Record) -> str:
+    """The name of the step that made a record; that of a model's files has none, and is `fetch`."""
+    return str(record.note.get("step", "fetch"))
+
+
+def in_parallel(function: Callable[[_A], _B], items: Iterable[_A]) -> Iterator[_B]:
+    """The results in the order of the items."""
+    with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="store") as pool:
+        yield from pool.map(function, items)
