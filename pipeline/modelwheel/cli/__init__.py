@@ -4,6 +4,7 @@ from . import (  # noqa: F401 - they add their commands to the application
     author,
     bench,
     building,
+    cache,
     clusters,
     configuration,
     export,

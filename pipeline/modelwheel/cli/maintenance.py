@@ -1,4 +1,4 @@
-"""Commands for this machine: its tools and its cache."""
+"""The command that checks this machine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 from ..api.settings import open_store
 from .app import MAINTENANCE, app
 from .options import AsJson
-from .output import print_json, say
+from .output import print_json
 from .stores import with_store
 
 
@@ -58,37 +58,3 @@ def doctor(
     else:
         print_diagnosis(findings, None if role is None else role.value)
     raise typer.Exit(any(finding.required and not finding.ok for finding in findings))
-
-
-@app.command(
-    rich_help_panel=MAINTENANCE,
-    examples=["modelwheel cache", "modelwheel cache --remove-unused 30"],
-)
-@with_store
-def cache(
-    remove_unused: Annotated[
-        int | None,
-        typer.Option(metavar="DAYS", min=0, help="Remove entries not used for DAYS days."),
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Show the build cache and the caches that it reads, and remove old entries.
-
-    Files that are less than a day old are kept because a running build may need them.
-    """
-    from ..store.garbage import collect_garbage
-    from ..store.summary import describe, summarise
-    from ..util.watching import step
-    from .display.progress import BuildDisplay
-
-    store = open_store()
-    with BuildDisplay(results=False) as display:
-        if remove_unused is not None:
-            with step("removing old entries", display):
-                collect_garbage(store, remove_unused * 24 * 3600)
-        with step("reading the store", display):
-            summary = summarise(store)
-    if as_json:
-        print_json(summary)
-    else:
-        say("\n".join(describe(summary)))

@@ -1,0 +1,79 @@
+"""What results were made from, by what their records note."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any
+
+from .records import Record
+
+_HASH = re.compile(r"[0-9a-f]{64}")
+
+
+def holding(records: Iterable[Record], hashes: Collection[str]) -> set[str]:
+    """The keys of the records that have a file with one of these hashes."""
+    return {
+        record.key
+        for record in records
+        if any(file.sha256 in hashes for file in record.files.values())
+    }
+
+
+def reachable(records: Iterable[Record], roots: Iterable[str]) -> tuple[set[str], set[str]]:
+    """The keys of some results and of all that they were made from.
+
+    Args:
+        records: Those of the store.
+        roots: Keys of the results.
+
+    Returns:
+        The keys, and those among them whose records do not note what they were made from: by older versions.
+    """
+    known = {record.key: record for record in records}
+    makers = _makers(known.values())
+    found: set[str] = set()
+    waiting = [key for key in roots if key in known]
+    while waiting:
+        key = waiting.pop()
+        if key not in found:
+            found.add(key)
+            waiting += _made_from(known[key], makers)
+    silent = {key for key in found if "step" in known[key].note and "inputs" not in known[key].note}
+    return found, silent
+
+
+def _makers(records: Iterable[Record]) -> dict[str, list[str]]:
+    """The keys of the records that stand for a hash: that of a file, of a whole model, or their own key."""
+    makers: dict[str, list[str]] = defaultdict(list)
+    for record in records:
+        own = {name: value for name, value in record.note.items() if name != "inputs"}
+        hashes = {file.sha256 for file in record.files.values()}
+        for one in {record.key, *hashes, *_hashes(own)}:
+            makers[one].append(record.key)
+    return makers
+
+
+def _made_from(record: Record, makers: dict[str, list[str]]) -> Iterator[str]:
+    """The keys of the records that a record was made from."""
+    used = [one for one in set(_hashes(record.note.get("inputs"))) if one in makers]
+    # Some files, such as a licence, are in the results of many models. Those that were used share the most with the
+    # inputs.
+    shared = Counter(key for one in used for key in makers[one])
+    for one in used:
+        most = max(shared[key] for key in makers[one])
+        yield from (key for key in makers[one] if shared[key] == most)
+
+
+def _hashes(value: Any) -> Iterator[str]:
+    """All texts in a JSON value that are hashes."""
+    if isinstance(value, str):
+        if _HASH.fullmatch(value):
+            yield value
+    elif isinstance(value, dict):
+        for one in value.values():
+            yield from _hashes(one)
+    elif isinstance(value, list):
+        for one in value:
+            yield from _hashes(one)

@@ -1,0 +1,45 @@
+"""A collection keeps what specs and releases need, and the next build runs nothing of that."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.commands import Modelwheel
+from tests.support.wheels import Built
+
+
+@pytest.fixture
+def copied(modelwheel: Modelwheel, built: Built, tmp_path: Path) -> Modelwheel:  # noqa: ARG001
+    """A store of its own with all results."""
+    target = tmp_path / "store"
+    modelwheel("cache", "copy", modelwheel.cache, target)
+    return Modelwheel(target)
+
+
+def test_what_a_spec_needs_stays(copied: Modelwheel, built: Built) -> None:
+    spec = built.spec("mlp")
+    dry = copied("cache", "gc", "--keep", spec, "--dry-run", "--json").json
+    done = copied("cache", "gc", "--keep", spec, "--json").json
+    assert dry["kinds"] == done["kinds"]
+    assert done["kinds"]["wheel"] == len([r for r in built.results.values() if r["wheel"]]) - 1
+    assert copied.missing(spec) == []
+    assert "wheel" in copied.missing(built.spec("kinds"))
+    copied("cache", "verify")
+
+
+def test_what_a_wheel_was_made_from_stays(copied: Modelwheel, built: Built) -> None:
+    said = copied("cache", "gc", "--keep-release", built.wheel("kinds"), "--json")
+    assert said.json["kinds"]["wheel"] == len([r for r in built.results.values() if r["wheel"]]) - 1
+    # What models share has the name of the model that was built first.
+    assert set(copied.missing(built.spec("kinds"))) <= {"objects"}
+    assert "wheel" in copied.missing(built.spec("mlp"))
+
+
+def test_a_wheel_of_another_store(copied: Modelwheel, built: Built, tmp_path: Path) -> None:
+    other = Modelwheel(tmp_path / "other")
+    said = other("cache", "gc", "--keep-release", built.wheel("kinds"), code=10).err
+    assert "has nothing that" in said
+    assert "[MW705]" in said
+    assert copied("cache", "gc", "--keep-release", built.wheel("kinds").parent, "--dry-run")
