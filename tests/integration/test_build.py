@@ -20,8 +20,8 @@ from modelwheel.spec.tune_lock import read_lock, write_lock
 from modelwheel.wheelfile.reports import read_timings
 from modelwheel.wheelfile.wheel import open_wheel
 from tests.support.commands import Modelwheel
+from tests.support.faults.disks import mounting, read_only
 from tests.support.interrupting import Rebuilt
-from tests.support.mounts import mounting, read_only
 from tests.support.wheels import EVERYWHERE, HOST, LEVELS, LOWEST, REFUSED, SPECS, Built
 
 pytestmark = pytest.mark.slow

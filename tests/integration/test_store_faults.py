@@ -17,9 +17,9 @@ from modelwheel.engine.delivery import deliver
 from modelwheel.errors import EnvironmentProblemError, ModelwheelError, StoreError
 from modelwheel.store.records import Record
 from modelwheel.store.store import Store
-from tests.support.crash_states import State, crash_states
-from tests.support.faults import SHORT, Faults, compile_library, run_preloaded
-from tests.support.mounts import SMALL, mounting, read_only
+from tests.support.faults.calls import SHORT, Faults, compile_library, run_preloaded
+from tests.support.faults.disks import SMALL, mounting, read_only
+from tests.support.faults.power import State, crash_states
 from tests.support.stores import KEY, finish, make, open_store, start
 
 FILES = {"a.whl": bytes(range(256)) * 8}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.faults import build_preloaded
+from tests.support.faults.calls import build_preloaded
 
 _HERE = Path(__file__).parent
 

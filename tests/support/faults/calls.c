@@ -1,39 +1,62 @@
-/* Preloaded into Python by faults.py: makes chosen system calls below one directory fail, and records what was written
- * there and in which order. A call is counted only if it concerns a path below the directory. */
+/* Preloaded into Python by calls.py: chosen system calls fail, are slow, or are the last thing that the process does;
+ * the clock is wrong; and what was written is recorded in its order. A call on files counts only if it concerns a path
+ * below one directory, one on sockets only if it goes to the network. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 static char root[PATH_MAX];
 static size_t root_length;
 static FILE *record;
 
-static char chosen[16]; /* the call that fails, or "" */
-static int number;      /* its error; 0: a short write */
-static int remaining;   /* how many such calls come before it */
-static int hits;        /* how many have failed */
+#define KILL -1  /* in place of an error: the process is killed, in the middle of what it writes */
+#define COUNT -2 /* in place of an error: nothing happens */
+
+static char chosen[256]; /* the calls that fail, each between two commas, or "" */
+static int number;       /* their error; 0: a short write */
+static long first;       /* how many such calls come before them */
+static long times;       /* how many fail; negative: all that follow */
+static long seen;        /* how many there were */
+static long hits;        /* how many have failed */
+
+static char slowed[256]; /* the calls that are slow, as above */
+static long pause_microseconds;
+static long clock_offset; /* seconds */
 
 void faults_watch(const char *directory) {
   root_length = strlen(directory);
   memcpy(root, directory, root_length + 1);
 }
 
-void faults_choose(const char *call, int error, int nth) {
-  snprintf(chosen, sizeof chosen, "%s", call);
+void faults_choose(const char *calls, int error, long nth, long how_many) {
+  chosen[0] = 0;
   number = error;
-  remaining = nth;
-  hits = 0;
+  first = nth;
+  times = how_many;
+  seen = hits = 0;
+  snprintf(chosen, sizeof chosen, "%s", calls);
 }
 
-int faults_hits(void) { return hits; }
+long faults_seen(void) { return seen; }
+long faults_hits(void) { return hits; }
+
+void faults_slow(const char *calls, long microseconds) {
+  snprintf(slowed, sizeof slowed, "%s", calls);
+  pause_microseconds = microseconds;
+}
+
+void faults_clock(long seconds) { clock_offset = seconds; }
 
 void faults_record(const char *path) {
   if (record != NULL) fclose(record);
@@ -68,11 +91,41 @@ static const char *path_at(int directory, const char *path, char *buffer) {
   return buffer;
 }
 
-static int fails(const char *call, const char *path) {
-  if (strcmp(call, chosen) != 0 || !below(path) || remaining-- != 0) return 0;
-  hits++;
-  if (number != 0) errno = number;
+static int listed(const char *call, const char *calls) {
+  char word[24];
+  snprintf(word, sizeof word, ",%s,", call);
+  return strstr(calls, word) != NULL;
+}
+
+static void die(void) {
+  kill(getpid(), SIGKILL);
+  for (;;) pause();
+}
+
+static int meets(const char *call) {
+  if (slowed[0] && listed(call, slowed)) usleep(pause_microseconds);
+  if (!listed(call, chosen)) return 0;
+  /* Atomically: Python calls the system without its lock. */
+  long nth = __atomic_fetch_add(&seen, 1, __ATOMIC_SEQ_CST);
+  if (number == COUNT || nth < first || (times >= 0 && nth - first >= times)) return 0;
+  __atomic_fetch_add(&hits, 1, __ATOMIC_SEQ_CST);
+  if (number == KILL && strcmp(call, "write") != 0 && strcmp(call, "send") != 0) die();
+  if (number > 0) errno = number;
   return 1;
+}
+
+static int fails(const char *call, const char *path) { return (chosen[0] || slowed[0]) && below(path) && meets(call); }
+
+static int is_network(int descriptor) {
+  int domain = 0, before = errno;
+  socklen_t length = sizeof domain;
+  int found = getsockopt(descriptor, SOL_SOCKET, SO_DOMAIN, &domain, &length) == 0;
+  errno = before;
+  return found && (domain == AF_INET || domain == AF_INET6);
+}
+
+static int fails_at(const char *call, int descriptor) {
+  return (chosen[0] || slowed[0]) && is_network(descriptor) && meets(call);
 }
 
 static unsigned long inode(const char *path) {
@@ -88,7 +141,7 @@ static unsigned long inode(const char *path) {
 static int opened(int (*next)(int, const char *, int, ...), int directory, const char *path, int flags, mode_t mode) {
   char buffer[PATH_MAX];
   const char *place = path_at(directory, path, buffer);
-  if (fails("open", place)) return -1;
+  if (fails("open", place) || ((flags & (O_CREAT | O_TRUNC)) && fails("create", place))) return -1;
   int watched = record != NULL && below(place);
   unsigned long before = watched ? inode(place) : 0;
   int descriptor = next(directory, path, flags, mode);
@@ -128,19 +181,23 @@ OPEN_AT(openat64)
 
 ssize_t read(int descriptor, void *target, size_t size) {
   char buffer[PATH_MAX];
-  if (root_length != 0 && chosen[0] == 'r' && fails("read", path_of(descriptor, buffer))) return -1;
+  if (listed("read", chosen) || listed("read", slowed)) {
+    if (fails("read", path_of(descriptor, buffer))) return -1;
+  }
   return NEXT(read)(descriptor, target, size);
 }
 
 ssize_t write(int descriptor, const void *source, size_t size) {
   char buffer[PATH_MAX];
   const char *place = root_length != 0 ? path_of(descriptor, buffer) : NULL;
-  if (fails("write", place)) {
-    if (number != 0) return -1;
+  int hit = fails("write", place);
+  if (hit) {
+    if (number > 0) return -1;
     size = size > 1 ? size / 2 : size;
   }
   off_t offset = lseek(descriptor, 0, SEEK_CUR);
   ssize_t written = NEXT(write)(descriptor, source, size);
+  if (hit && number == KILL) die();
   struct stat status;
   if (record != NULL && below(place) && written > 0 && fstat(descriptor, &status) == 0) {
     fprintf(record, "write\t%lu\t%ld\t", status.st_ino, (long)offset);
@@ -174,6 +231,12 @@ int mkdir(const char *path, mode_t mode) {
   return result;
 }
 
+/* Exchanges two directories, for us. */
+int renameat2(int from, const char *source, int to, const char *target, unsigned int flags) {
+  char buffer[PATH_MAX];
+  return fails("rename", path_at(to, target, buffer)) ? -1 : NEXT(renameat2)(from, source, to, target, flags);
+}
+
 int unlink(const char *path) {
   if (fails("unlink", path)) return -1;
   int result = NEXT(unlink)(path);
@@ -181,4 +244,59 @@ int unlink(const char *path) {
   return result;
 }
 
+int unlinkat(int directory, const char *path, int flags) {
+  char buffer[PATH_MAX];
+  const char *call = flags & AT_REMOVEDIR ? "rmdir" : "unlink";
+  return fails(call, path_at(directory, path, buffer)) ? -1 : NEXT(unlinkat)(directory, path, flags);
+}
+
+int rmdir(const char *path) { return fails("rmdir", path) ? -1 : NEXT(rmdir)(path); }
+
+int link(const char *source, const char *target) { return fails("link", target) ? -1 : NEXT(link)(source, target); }
+
 int chmod(const char *path, mode_t mode) { return fails("chmod", path) ? -1 : NEXT(chmod)(path, mode); }
+
+int utimensat(int directory, const char *path, const struct timespec given[2], int flags) {
+  char buffer[PATH_MAX];
+  if (fails("utime", path_at(directory, path, buffer))) return -1;
+  return NEXT(utimensat)(directory, path, given, flags);
+}
+
+/* The network. */
+
+int connect(int descriptor, const struct sockaddr *address, socklen_t length) {
+  return fails_at("connect", descriptor) ? -1 : NEXT(connect)(descriptor, address, length);
+}
+
+ssize_t send(int descriptor, const void *source, size_t size, int flags) {
+  int hit = fails_at("send", descriptor);
+  if (hit && number > 0) return -1;
+  ssize_t sent = NEXT(send)(descriptor, source, hit && size > 1 ? size / 2 : size, flags);
+  if (hit && number == KILL) die();
+  return sent;
+}
+
+ssize_t sendmsg(int descriptor, const struct msghdr *message, int flags) {
+  int hit = fails_at("send", descriptor);
+  if (hit && number == KILL) die();
+  return hit && number > 0 ? -1 : NEXT(sendmsg)(descriptor, message, flags);
+}
+
+ssize_t recv(int descriptor, void *target, size_t size, int flags) {
+  return fails_at("recv", descriptor) ? -1 : NEXT(recv)(descriptor, target, size, flags);
+}
+
+/* The clock. */
+
+int clock_gettime(clockid_t clock, struct timespec *now) {
+  int result = NEXT(clock_gettime)(clock, now);
+  if (result == 0 && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE)) now->tv_sec += clock_offset;
+  return result;
+}
+
+time_t time(time_t *now) {
+  struct timespec found;
+  clock_gettime(CLOCK_REALTIME, &found);
+  if (now != NULL) *now = found.tv_sec;
+  return found.tv_sec;
+}
