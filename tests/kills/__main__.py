@@ -1,7 +1,8 @@
 """Kills builds and uploads, and says what was left: `python -m tests.kills 200`.
 
-Every build begins with an empty store, so that kills spread over all steps, and none falls into what is cached. Most
-are builds of toys, which take a second; `--real SPEC` adds kills of real builds of a spec, for each of its steps.
+A process is killed at one of its operations: a file that is created, written, synced, renamed or removed, a packet that
+is sent or awaited. Each operation has its turn, in an order that the seed decides. Some builds of toys are killed at
+random moments, while workers compute. `--real SPEC` kills real builds of a spec instead, during each of its steps.
 """
 
 from __future__ import annotations
@@ -15,16 +16,21 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
 
-from tests.kills.attempts import Attempt, RealBuilds, ToyBuilds, adopt_orphans
-from tests.kills.uploads import Uploads
+from tests.kills.attempts import Attempt, RealBuilds, ToyBuilds
+from tests.kills.publishing import Releases, Uploads
+from tests.kills.scenarios import Builds, Collections, Deliveries, Scenario, StoreWrites
+from tests.support.faults.calls import compile_library
+from tests.support.faults.victims import adopt_orphans
 
-_UPLOADS = 6
-"""One kill of so many is one of an upload."""
+SCENARIOS: Sequence[type[Scenario]] = (
+    *(StoreWrites, Builds, Uploads, Collections, Deliveries, Releases),
+)
+"""Killed in turns; after each round, a build at a random moment."""
 
 
 def main() -> int:
@@ -42,6 +48,15 @@ def main() -> int:
         json.dump(_run(given), sys.stdout)
         return 0
     begun = time.monotonic()
+    with tempfile.TemporaryDirectory() as directory:
+        library = compile_library(Path(directory))
+        if library is None:
+            parser.error("this needs Linux and a C compiler")
+        os.environ["LD_PRELOAD"] = str(library)  # for the shares
+        return _share(given, begun)
+
+
+def _share(given: argparse.Namespace, begun: float) -> int:
     command = [sys.executable, "-m", "tests.kills", str(given.kills), "--jobs", str(given.jobs)]
     command += ["--seed", str(given.seed), *(["--real", str(given.real)] if given.real else [])]
     shares = [
@@ -59,45 +74,48 @@ def main() -> int:
 
 def _run(given: argparse.Namespace) -> list[dict[str, Any]]:
     adopt_orphans()
+    os.environ.pop("LD_PRELOAD", None)
     done = []
     # Not a TemporaryDirectory, which forked processes would remove when they end.
     directory = Path(tempfile.mkdtemp(prefix="modelwheel-kills-"))
     try:
         attempts = _real(given, directory) if given.real is not None else _toys(given, directory)
-        for what, attempt in attempts:
-            done.append({"what": what, **vars(attempt)})
+        for attempt in attempts:
+            done.append(vars(attempt))
             sys.stderr.write(
-                f"killed  {what}: {attempt.where}; {attempt.problems or 'nothing left'}\n"
+                f"killed  {attempt.what}: {attempt.where}; {attempt.problems or 'nothing left'}\n"
             )
     finally:
         shutil.rmtree(directory)
     return done
 
 
-def _real(given: argparse.Namespace, directory: Path) -> Iterator[tuple[str, Attempt]]:
+def _real(given: argparse.Namespace, directory: Path) -> Iterator[Attempt]:
     random = Random(given.seed * 1000 + given.share)
     builds = RealBuilds.prepare(directory / "real", given.real)
     for number in range(given.share, given.kills, given.jobs):
-        yield "real build", builds.attempt(builds.steps[number % len(builds.steps)], random)
+        yield builds.attempt(builds.steps[number % len(builds.steps)], random)
 
 
-def _toys(given: argparse.Namespace, directory: Path) -> Iterator[tuple[str, Attempt]]:
-    random = Random(given.seed * 1000 + given.share)
+def _toys(given: argparse.Namespace, directory: Path) -> Iterator[Attempt]:
+    moments = Random(given.seed * 1000 + given.share)
     toys = ToyBuilds.prepare(directory / "toys")
-    with Uploads.prepare(directory / "uploads") as uploads:
-        for number in range(given.share, given.kills, given.jobs):
-            turn, upload = divmod(number, _UPLOADS)
-            if upload == _UPLOADS - 1:
-                uploaded = uploads.steps[turn % len(uploads.steps)]
-                yield "upload", uploads.attempt(uploaded, random)
-            else:
-                yield "toy build", toys.attempt(toys.steps[number % len(toys.steps)], random)
+    scenarios: dict[type[Scenario], Scenario] = {}
+    for number in range(given.share, given.kills, given.jobs):
+        turn, which = divmod(number, len(SCENARIOS) + 1)
+        if which == len(SCENARIOS):
+            yield toys.attempt(toys.steps[turn % len(toys.steps)], moments)
+            continue
+        kind = SCENARIOS[which]
+        if kind not in scenarios:
+            scenarios[kind] = kind(directory / kind.__name__)
+        yield scenarios[kind].attempt(turn, given.seed)
 
 
 def _report(attempts: list[dict[str, Any]], seed: int, seconds: float) -> int:
-    counts = Counter((each["what"], each["where"]) for each in attempts)
-    for (what, where), count in sorted(counts.items()):
-        _say(f"{count:5}  {what}: {where}")
+    for what, count in sorted(Counter(each["what"] for each in attempts).items()):
+        places = {each["where"] for each in attempts if each["what"] == what}
+        _say(f"{count:5}  {what}, at {len(places)} places")
     longest = max((each["survivors_seconds"] for each in attempts), default=0.0)
     _say(
         f"{len(attempts)} kills in {seconds:.0f} s, seed {seed}; the last process lived {longest:.1f} s"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import ctypes
 import os
 import re
 import shutil
@@ -11,125 +10,49 @@ import signal
 import sys
 import time
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import NoReturn
-
-import psutil
 
 from modelwheel.cli import main
 from modelwheel.store.garbage import list_entries
 from tests.kills import toy_build
+from tests.support.faults.victims import Victim
 from tests.support.stores import open_store
-
-_PR_SET_CHILD_SUBREAPER = 36
-"""From sys/prctl.h: what a killed process leaves becomes a child of this process."""
-
-_SURVIVORS_SECONDS = 30.0
-"""Programs that compile a wheel end on their own; workers have to end at once."""
 
 
 @dataclass
 class Attempt:
     """One kill and its consequences."""
 
+    what: str
+    """What was killed."""
     where: str
-    """The step, or the number of uploaded files, at which it happened."""
+    """The step or the operation at which it happened."""
     problems: list[str] = field(default_factory=list)
     """What was torn, lost, done twice or still running: nothing, one hopes."""
     survivors_seconds: float = 0.0
     """How long the last process lived on."""
 
 
-def adopt_orphans() -> None:
-    """Makes this process the parent of whatever its descendants leave; Linux only."""
-    if ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
-        raise OSError("prctl failed")
+def prepare_model(directory: Path) -> Path:
+    """Makes what toy builds fetch."""
+    path = directory / "model.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("saved_model.pb", "a model " * 100_000)
+    return path
 
 
-class Victim:
-    """A process forked from this one, which has everything imported; it reports on a pipe.
-
-    Args:
-        work: Called in the process; it prints what it does.
-    """
-
-    def __init__(self, work: Callable[[], object]) -> None:
-        self._known = {child.pid for child in psutil.Process().children(recursive=True)}
-        reader, writer = os.pipe()
-        sys.stdout.flush()
-        sys.stderr.flush()
-        self.pid = os.fork()
-        if self.pid == 0:
-            os.close(reader)
-            _run(work, writer)
-        os.close(writer)
-        self.lines = os.fdopen(reader, encoding="utf-8", errors="replace")
-
-    def kill(self) -> None:
-        """Kills it, and nothing that it has started."""
-        os.kill(self.pid, signal.SIGKILL)
-
-    def finish(self) -> tuple[int, list[str]]:
-        """Its exit code, once it has ended, and the lines that have not been read."""
-        # Not to the end of the pipe: whatever survives it may hold the other end.
-        code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
-        os.set_blocking(self.lines.fileno(), False)
-        rest = []
-        with suppress(BlockingIOError, TypeError):  # TypeError: CPython 3.10, for the same reason
-            rest = self.lines.readlines()
-        self.lines.close()
-        return code, [line.strip() for line in rest]
-
-    def survivors(self) -> tuple[list[str], float]:
-        """What it has left running after a while, and how long the last process took to end."""
-        start = time.monotonic()
-        while True:
-            alive = [
-                child for child in psutil.Process().children(recursive=True) if self._left(child)
-            ]
-            waited = time.monotonic() - start
-            if not alive:
-                return [], waited
-            if waited > _SURVIVORS_SECONDS:
-                left = [str(child) for child in alive]
-                for child in alive:
-                    with suppress(psutil.NoSuchProcess):
-                        child.kill()
-                return left, waited
-            time.sleep(0.02)
-
-    def _left(self, child: psutil.Process) -> bool:
-        if child.pid in self._known:  # such as a package index
-            return False
-        with suppress(psutil.NoSuchProcess):
-            if child.status() != psutil.STATUS_ZOMBIE:
-                return True
-            with suppress(ChildProcessError):  # another's child, which has to see to it itself
-                os.waitpid(child.pid, os.WNOHANG)
-        return False
+def finished_steps(lines: Sequence[str]) -> set[str]:
+    """The steps that a toy build has done."""
+    return {line.split()[1] for line in lines if line.startswith("finished ")}
 
 
-def _run(work: Callable[[], object], writer: int) -> NoReturn:
-    code = 1
-    try:
-        for number in (1, 2):
-            os.dup2(writer, number)
-        # New ones: those of before may have been files, in which they know their place.
-        sys.stdout, sys.stderr = (os.fdopen(number, "w", buffering=1) for number in (1, 2))
-        work()
-        code = 0
-    except SystemExit as end:
-        code = end.code if isinstance(end.code, int) else int(end.code is not None)
-    except BaseException as error:  # noqa: BLE001 - reported by the exit code and this line
-        toy_build.say(f"{type(error).__name__}: {error}")
-    finally:
-        with suppress(ValueError):
-            sys.stdout.flush()
-        os._exit(code)
+def repeated_steps(finished: set[str], lines: Sequence[str]) -> list[str]:
+    """Those of them that the next one has done, too."""
+    return sorted(finished_steps(lines) & finished)
 
 
 @dataclass(frozen=True)
@@ -144,8 +67,7 @@ class ToyBuilds:
     def prepare(cls, directory: Path) -> ToyBuilds:
         """Builds once."""
         directory.mkdir()
-        with zipfile.ZipFile(directory / "model.zip", "w") as archive:
-            archive.writestr("saved_model.pb", "a model " * 100_000)
+        prepare_model(directory)
         made = cls(directory, b"")
         code, lines = made._start("undisturbed").finish()
         assert code == 0, lines
@@ -176,7 +98,9 @@ class ToyBuilds:
         code, rest = victim.finish()
         lines += rest
         left, seconds = victim.survivors()
-        attempt = Attempt(_step_of(lines), [f"survived: {each}" for each in left], seconds)
+        attempt = Attempt(
+            "toy build", _step_of(lines), [f"survived: {each}" for each in left], seconds
+        )
         if code not in (0, -signal.SIGKILL):
             attempt.problems.append(f"ended with {code}: {lines[-1:]}")
         self._examine(name, lines, attempt)
@@ -188,11 +112,10 @@ class ToyBuilds:
         attempt.problems += examine_store(work / "store")
         attempt.problems += examine_files(work / "dist", {toy_build.WHEEL: self.wheel})
         code, again = self._start(name).finish()
-        finished = {line.split()[1] for line in lines if line.startswith("finished ")}
-        repeated = {line.split()[1] for line in again if line.startswith("finished ")} & finished
+        repeated = repeated_steps(finished_steps(lines), again)
         if code != 0:
             attempt.problems.append(f"the next run ended with {code}: {again[-1:]}")
-        attempt.problems += [f"done twice: {step}" for step in sorted(repeated)]
+        attempt.problems += [f"done twice: {step}" for step in repeated]
         attempt.problems += examine_store(work / "store", closed=True)
         found = examine_files(work / "dist", {toy_build.WHEEL: self.wheel}, complete=True)
         attempt.problems += found
@@ -228,7 +151,7 @@ def examine_files(
     """What is wrong with delivered files: torn, unknown, or missing from what should be complete."""
     there = {path.name: path.read_bytes() for path in directory.iterdir()}
     for name, content in there.items():
-        if name.startswith("."):  # never taken for the file itself
+        if name.startswith(".") and not complete:  # never taken for the file itself
             continue
         if name not in whole:
             yield f"unknown: {name}"
@@ -295,7 +218,7 @@ class RealBuilds:
         left, seconds = victim.survivors()
         ended = {each for each in self.steps if any(f"/{each} (" in line for line in lines + rest)}
         where = next((each for each in self.steps if each not in ended), "end")
-        attempt = Attempt(where, [f"survived: {each}" for each in left], seconds)
+        attempt = Attempt("real build", where, [f"survived: {each}" for each in left], seconds)
         if code not in (0, -signal.SIGKILL):
             attempt.problems.append(f"ended with {code}: {rest[-1:]}")
         self._examine(name, ended, attempt)

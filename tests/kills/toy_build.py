@@ -26,6 +26,7 @@ from modelwheel.source.fetch import fetch, is_at_hand
 from modelwheel.store.records import Record
 from modelwheel.store.store import Store
 from modelwheel.util.process import run
+from tests.support.faults.victims import say
 from tests.support.sources import archive_source
 from tests.support.toy_worker import COMMAND
 
@@ -103,12 +104,6 @@ STEPS: Sequence[Step] = (
     _Wheel("wheel", ("project",)),
     _Local("verify", ("wheel", "reference")),
 )
-
-
-def say(line: str) -> None:
-    """Tells the process that will kill this one."""
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
 
 
 class _Printer(SilentReporter):
