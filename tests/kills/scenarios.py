@@ -150,9 +150,10 @@ class StoreWrites(Scenario):
         yield from examine_store(place / "store", closed=complete)
         with open_store(place / "store") as store:
             found = store.lookup(KEY)
-            if complete and found is None:
-                yield "lost"
-            for name in () if found is None else found.files:
+            if found is None:
+                yield from ("lost",) * complete
+                return
+            for name in CONTENT:
                 if store.read_bytes(found, name) != CONTENT[name]:
                     yield f"torn: {name}"
 

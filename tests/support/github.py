@@ -123,7 +123,7 @@ def serve_github(github: GitHub) -> Iterator[GitHub]:
         pass
 
     Handler.github = github
-    with http.server.ThreadingHTTPServer(("", github.port), Handler) as server:
+    with _Server(("", github.port), Handler) as server:
         github.port = server.server_port
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
@@ -132,6 +132,11 @@ def serve_github(github: GitHub) -> Iterator[GitHub]:
         finally:
             server.shutdown()
             thread.join()
+
+
+class _Server(http.server.ThreadingHTTPServer):
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Nothing: whoever asked has gone."""
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +11,7 @@ import typer
 from .. import extras
 from ..api.settings import open_store
 from ..errors import UnsupportedModelError, UsageError
+from ..util.unfinished import temporary_directory
 from .app import run_application, show_examples
 from .building import run_build
 from .options import refuse_without
@@ -126,8 +126,8 @@ def _write_tool(tool: Tool, request: Request) -> None:
 
     with writing_to(tool.directory):
         tool.directory.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".bundle-", dir=tool.directory) as scratch:
-            results = run_build([request], Path(scratch), "bundle")
+        with temporary_directory("bundle", tool.directory) as scratch:
+            results = run_build([request], scratch, "bundle")
             print_failures(results)
             (result,) = results
             if result.bundle is None:

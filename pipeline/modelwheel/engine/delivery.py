@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +11,8 @@ from ..errors import EnvironmentProblemError, UsageError
 from ..packaging.checksums import CHECKSUMS
 from ..store.records import Record
 from ..store.store import Store
-from ..util.files import write_atomically
+from ..util.files import replace_directory, sync_tree, write_atomically
+from ..util.unfinished import temporary_directory
 from ..wheelfile.reports import (
     BENCH_SUFFIX,
     REPORT_SUFFIX,
@@ -37,9 +37,9 @@ def deliver(record: Record, store: Store, out: Path) -> Path:
 
 def deliver_unverified(record: Record, store: Store, reason: str, out: Path) -> Path:
     """Writes a wheel that did not pass verification to `out`, marked as such; returns its path."""
-    with writing_to(out), tempfile.TemporaryDirectory(prefix=".delivering-", dir=out) as scratch:
-        wheel = deliver(record, store, Path(scratch))
-        marked = mark_unverified(open_wheel(wheel), reason, Path(scratch))
+    with writing_to(out), temporary_directory("delivery", out) as scratch:
+        wheel = deliver(record, store, scratch)
+        marked = mark_unverified(open_wheel(wheel), reason, scratch)
         return marked.replace(out / marked.name)
 
 
@@ -55,12 +55,10 @@ def deliver_directory(record: Record, store: Store, path: Path) -> Path:
                 f"{path} exists and is not a bundle; remove it, or choose another --out",
                 code="MW203",
             )
-        with tempfile.TemporaryDirectory(prefix=".delivering-", dir=path.parent) as scratch:
-            new, old = Path(scratch, "new"), Path(scratch, "old")
-            store.materialize(record, new)
-            if path.exists():
-                path.rename(old)
-            new.rename(path)
+        with temporary_directory("delivery", path.parent) as scratch:
+            store.materialize(record, scratch / "new")
+            sync_tree(scratch / "new")
+            replace_directory(scratch / "new", path)
     return path
 
 

@@ -5,7 +5,6 @@ Calls by position, and those from C and C++, would take one for another, of the 
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from packaging.version import Version
 from ..errors import ModelwheelError
 from ..signature import Signature, Tensor
 from ..util.text import one_line
+from ..util.unfinished import temporary_directory
 from ..util.words import first_few
 from ..versions import RUNTIME
 from ..wheelfile.wheel import Wheel, open_wheel
@@ -82,8 +82,8 @@ def _signature(wheel: Wheel) -> Signature | None:
 
 
 def _released_signature(index: PackageIndex, released: ReleasedWheel) -> Signature:
-    with tempfile.TemporaryDirectory(prefix="modelwheel-released-") as directory:
-        path = Path(directory) / released.name
+    with temporary_directory("released") as directory:
+        path = directory / released.name
         index.download(released.file, path)
         return open_wheel(path).manifest.signature
 

@@ -7,7 +7,6 @@ backend, and both wheels have the same bytes.
 
 from __future__ import annotations
 
-import tempfile
 import zipfile
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path, PurePosixPath
@@ -15,6 +14,7 @@ from typing import Any, NamedTuple
 
 from ..assembly.assemble import KERNELS
 from ..store.keys import action_key
+from ..util.unfinished import temporary_directory
 from .backend import build_distribution, build_environment
 from .template import kernels_template, render, template_digest
 
@@ -82,8 +82,8 @@ def _build(levels: Collection[str], kernels: Collection[str], out: Path) -> None
         "cmake.define.MODEL_LEVELS": ";".join(levels),
         "cmake.define.MODEL_KERNELS": ";".join(kernels),
     }
-    with tempfile.TemporaryDirectory(prefix="modelwheel-kernels-") as directory:
-        project, built = Path(directory, "project"), Path(directory, "built")
+    with temporary_directory("kernels") as directory:
+        project, built = directory / "project", directory / "built"
         project.mkdir()
         built.mkdir()
         render(kernels_template(), {}, project)

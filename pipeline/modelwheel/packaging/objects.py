@@ -11,13 +11,13 @@ from its source distribution, which compiles everything itself. Both wheels have
 
 from __future__ import annotations
 
-import tempfile
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from ..store.keys import action_key
+from ..util.unfinished import temporary_directory
 from .backend import build_distribution, build_environment
 from .template import OBJECTS_OVERLAYS, Template, combine_overlays, render, template_digest
 
@@ -49,8 +49,8 @@ def build_objects(out: Path) -> None:
     Raises:
         WheelError: The compiler or the build backend failed.
     """
-    with tempfile.TemporaryDirectory(prefix="modelwheel-objects-") as directory:
-        project, built = Path(directory, "project"), Path(directory, "built")
+    with temporary_directory("objects") as directory:
+        project, built = directory / "project", directory / "built"
         project.mkdir()
         built.mkdir()
         render(objects_template(), {}, project)

@@ -5,7 +5,6 @@ Its project consists of the template's overlays `runtime/`, `common/` and `bindi
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -17,6 +16,7 @@ from ..store.keys import action_key
 from ..store.records import Record
 from ..store.store import Store
 from ..util.files import write_atomically
+from ..util.unfinished import temporary_directory
 from ..versions import ABI_VERSION, NUMPY_REQUIREMENT, RUNTIME, RUNTIME_VERSION
 from .backend import build_distribution, build_environment
 from .checksums import write_checksums
@@ -70,8 +70,8 @@ def build_runtime(
     Raises:
         WheelError: The compiler or the build backend failed.
     """
-    with tempfile.TemporaryDirectory(prefix="modelwheel-runtime-") as directory:
-        project = Path(directory) / f"modelwheel_runtime-{RUNTIME_VERSION}"
+    with temporary_directory("runtime") as directory:
+        project = directory / f"modelwheel_runtime-{RUNTIME_VERSION}"
         project.mkdir()
         write_project(project)
         return build_distribution(kind, project, out, settings=settings)
@@ -156,12 +156,12 @@ def require_tag(tag: str) -> None:
 def write_runtime(out: Path, store: Store, *, wheel: bool) -> list[Path]:
     """Writes the source distribution, and on request the wheel for this Python, into a directory."""
     out.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="modelwheel-runtime-") as directory:
-        build_runtime("sdist", Path(directory))
+    with temporary_directory("runtime") as directory:
+        build_runtime("sdist", directory)
         if wheel:
-            store.materialize(runtime_wheel(store), Path(directory))
-        written = [out / built.name for built in sorted(Path(directory).iterdir())]
+            store.materialize(runtime_wheel(store), directory)
+        written = [out / built.name for built in sorted(directory.iterdir())]
         # Built elsewhere and then moved into place: `out` never has half a file.
         for path in written:
-            write_atomically(path, (Path(directory) / path.name).read_bytes())
+            write_atomically(path, (directory / path.name).read_bytes())
     return written

@@ -10,7 +10,6 @@ A link is ok, broken, or cannot be checked on this machine. Each has a sentence 
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -35,6 +34,7 @@ from ..spec.sources import AnySource, DownloadSource, is_local, source_of
 from ..store.records import Record
 from ..store.store import Store
 from ..util.trees import digest_tree
+from ..util.unfinished import temporary_directory
 from ..util.watching import step
 from ..util.words import count, first_few
 from ..versions import TENSORFLOW_VERSION
@@ -64,8 +64,8 @@ def choose_store(usual: Store, *, recompile: bool) -> Iterator[Store]:
     if not recompile:
         yield usual
         return
-    with tempfile.TemporaryDirectory(prefix="modelwheel-replay-") as directory:
-        store = Store(Path(directory))
+    with temporary_directory("replay") as directory:
+        store = Store(directory)
         try:
             yield store
         finally:

@@ -11,12 +11,9 @@ import importlib.util
 import os
 import re
 import shlex
-import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -35,6 +32,7 @@ from ..platforms import (
 )
 from ..util.process import Completed, run, stream
 from ..util.python import module_command
+from ..util.unfinished import temporary_directory
 from .containers import container_setting
 from .outcome import Outcome, record_outcome
 
@@ -216,13 +214,13 @@ def _build(
     environment: Mapping[str, str],
     report: Callable[[str], None],
 ) -> tuple[Path, ...]:
-    with tempfile.TemporaryDirectory(prefix="modelwheel-sdist-") as directory:
-        project = unpack(sdist, Path(directory))
+    with temporary_directory("sdist") as directory:
+        project = unpack(sdist, directory)
         compiled = {path.name for path in project.glob("platforms/*")}
         environment = {**_before_test(project, environment), **environment}
     _require_machine_code(sdist, compiled, find_identifiers(sdist, selection, environment))
     # Wheels appear in `out` all together, after the last one has passed its tests.
-    with _aside(out) as finished:
+    with temporary_directory("building", out) as finished:
         command = _cibuildwheel(*selection.options, "--output-dir", finished, sdist)
         done = stream(command, report, env=environment)
         if done.returncode != 0:
@@ -287,16 +285,6 @@ def _require_machine_code(sdist: Path, compiled: set[str], identifiers: Sequence
                 f"for {known}. Compile it again with `modelwheel compile --platform {platform}`",
                 code="MW603",
             )
-
-
-@contextmanager
-def _aside(out: Path) -> Iterator[Path]:
-    """A temporary directory in `out`, from where files can be moved without copying."""
-    directory = Path(tempfile.mkdtemp(prefix=".building-", dir=out))
-    try:
-        yield directory
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)
 
 
 def _failure(sdist: Path, done: Completed) -> ModelwheelError:

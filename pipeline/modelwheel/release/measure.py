@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -20,6 +19,7 @@ from ..packaging.runtime import needed_wheels
 from ..sandbox.choose import Sandbox
 from ..signature import Signature
 from ..store.store import Store
+from ..util.unfinished import temporary_directory
 from ..util.urls import redact
 from ..util.watching import NOBODY, Watcher, each
 from ..verify.environment import InstalledWheel, install_wheel
@@ -157,8 +157,7 @@ def _measure(
         wheel.path, wheel.size, manifest, framework=_framework_times(wheel.path)
     )
     try:
-        with tempfile.TemporaryDirectory(prefix="modelwheel-measure-") as directory:
-            scratch = Path(directory)
+        with temporary_directory("measure") as scratch:
             needed = needed_wheels(manifest, store, scratch / "needed")
             ours = install_wheel(wheel.path, module, scratch, sandbox, needed)
             report = ours.selftest(find_reference(manifest, store))

@@ -6,7 +6,6 @@ The tag of a release is `NAME-VERSION`. The commit that it points to is what was
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path, PurePosixPath
@@ -15,6 +14,7 @@ from ..errors import SpecError, UsageError
 from ..index.release_list import version_of
 from ..spec import DirectorySource, Spec, load_spec
 from ..spec.tune_lock import lock_path
+from ..util.unfinished import temporary_directory
 from .changes import Changes, WorkingTree
 
 
@@ -205,8 +205,8 @@ def _says_the_same(spec: Spec, changes: Changes, file: PurePosixPath) -> bool:
     content = changes.read_old(file)
     if content is None:
         return False
-    with tempfile.TemporaryDirectory(prefix="modelwheel-spec-") as directory:
-        old = Path(directory) / file.name
+    with temporary_directory("spec") as directory:
+        old = directory / file.name
         old.write_bytes(content)
         try:
             # Without files: those of the commit are not beside this copy.

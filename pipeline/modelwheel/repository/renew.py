@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
@@ -12,6 +11,7 @@ from ..config import load_config
 from ..util.files import remove, write_atomically
 from ..util.process import ProcessError, run
 from ..util.records import JsonRecord
+from ..util.unfinished import temporary_directory
 from .files import File, files_of
 from .record import Record, Written, describe, digest, load, save
 
@@ -131,13 +131,13 @@ def _merge(current: str, written: Written | None, new: str) -> str | None:
     """The new text with the changes that the current one has since it was written; None if they meet."""
     if written is None or written.lines is None:
         return None
-    with tempfile.TemporaryDirectory(prefix="modelwheel-update-") as directory:
+    with temporary_directory("update") as directory:
         texts = {"mine": current, "old": "".join(written.lines), "new": new}
         for name, text in texts.items():
-            (Path(directory) / name).write_bytes(text.encode())
+            (directory / name).write_bytes(text.encode())
         try:
             command = ["git", "merge-file", "--stdout", "mine", "old", "new"]
-            return run(command, cwd=Path(directory)).stdout.decode()
+            return run(command, cwd=directory).stdout.decode()
         except ProcessError as error:
             if error.returncode is None or not 0 < error.returncode < 128:
                 raise

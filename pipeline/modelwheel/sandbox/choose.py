@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from ..util.unfinished import temporary_directory
 from . import bubblewrap, macos, windows
 from .layout import program_files
 from .policy import Access, Limits, Policy, SandboxError, environment
@@ -203,10 +204,10 @@ _WAYS: Mapping[str, Sequence[Callable[[], Sandbox | str]]] = {
 def _try(sandbox: Sandbox) -> str | None:
     """Why a sandbox cannot run this Python, found out by doing it."""
     with (
-        tempfile.TemporaryDirectory(prefix="modelwheel-") as name,
+        temporary_directory("sandbox") as directory,
         tempfile.TemporaryFile() as said,
     ):
-        access = Access((), Path(name))
+        access = Access((), directory)
         argv = [sys.executable, "-I", "-S", "-c", ""]
         try:
             process = sandbox.start(argv, access, Limits(processes=1), environment({}), stderr=said)

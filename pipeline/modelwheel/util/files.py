@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import os
 import shutil
@@ -18,6 +19,10 @@ CHUNK = 1 << 20
 
 _WAITS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 """Seconds between attempts to rename on Windows: readers and virus scanners hold files open."""
+
+
+_AT_FDCWD, _RENAME_EXCHANGE = -100, 2
+"""From fcntl.h and stdio.h of Linux."""
 
 
 @dataclass(frozen=True)
@@ -70,23 +75,31 @@ def write_atomically(
         path: The file; an existing one is replaced.
         content: All of it.
         mode: Its permissions.
-        aside: An unused path on the same file system, where a crash may leave the unfinished file; by
-            default a hidden one in the same directory.
+        aside: An unused path on the same file system, where a crash may leave the unfinished file; by default a hidden
+            one in the same directory, which the next process that writes there removes.
     """
     if aside is None:
-        aside = path.with_name(f".{path.name[:64]}.{uuid.uuid4().hex}")
+        from .unfinished import unfinished_file  # which needs functions of this module
+
+        with unfinished_file(path) as made:
+            _write_by_rename(path, content, mode, made)
+        return
     try:
-        with aside.open("wb") as file:
-            file.write(content)
-            # Before the rename: after a power cut, the file must not be there without content.
-            sync(file)
-        # Also before the rename, so that nobody opens the file with other permissions.
-        aside.chmod(mode)
-        replace(aside, path)
+        _write_by_rename(path, content, mode, aside)
     except BaseException:
         with suppress(OSError):
             remove(aside)
         raise
+
+
+def _write_by_rename(path: Path, content: bytes, mode: int, aside: Path) -> None:
+    with aside.open("wb") as file:
+        file.write(content)
+        # Before the rename: after a power cut, the file must not be there without content.
+        sync(file)
+    # Also before the rename, so that nobody opens the file with other permissions.
+    aside.chmod(mode)
+    replace(aside, path)
     sync_directory(path.parent)
 
 
@@ -146,6 +159,48 @@ def replace(source: Path, target: Path) -> None:
         else:
             return
     source.replace(target)
+
+
+def replace_directory(new: Path, target: Path) -> None:
+    """Renames a directory to `target`; what was there is at `new` then, for the caller to remove.
+
+    On Linux both are exchanged, so that `target` is always there as a whole. Elsewhere it is missing for a moment.
+
+    Raises:
+        OSError: It cannot be renamed; `target` is unchanged.
+    """
+    if not target.exists():
+        new.rename(target)
+    elif not _exchange(new, target):
+        old = new.with_name(f"{new.name}.old")
+        target.rename(old)
+        try:
+            new.rename(target)
+        # Also if interrupted: the directory must not be missing.
+        except BaseException:
+            old.rename(target)
+            raise
+        old.rename(new)
+    sync_directory(target.parent)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Exchanges two directories of one file system; False where the system cannot."""
+    try:
+        rename = ctypes.CDLL(None).renameat2
+    except (AttributeError, OSError, TypeError):  # macOS, older systems; Windows
+        return False
+    first, second = (os.fsencode(path.absolute()) for path in (one, other))
+    return bool(rename(_AT_FDCWD, first, _AT_FDCWD, second, _RENAME_EXCHANGE) == 0)
+
+
+def sync_tree(directory: Path) -> None:
+    """Writes a directory with everything in it to the disk."""
+    for folder, _, files in os.walk(directory):
+        for name in files:
+            with Path(folder, name).open("rb") as file:
+                os.fsync(file.fileno())
+        sync_directory(Path(folder))
 
 
 def remove(path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,6 +17,7 @@ from ..sandbox.run import run_sandboxed
 from ..util.process import Completed, ProcessError, run, signal_name
 from ..util.python import module_command
 from ..util.text import safe_lines
+from ..util.unfinished import temporary_directory
 from ..wheelfile.reports import Report, Timing, parse_report, parse_timings
 from .emulation import Emulated
 
@@ -91,8 +91,8 @@ class InstalledWheel:
             processes=1,
             file_bytes=_PRINTED_BYTES,
         )
-        with tempfile.TemporaryDirectory(prefix="modelwheel-run-") as scratch:
-            access = Access((self.python.parents[1], *start.read, *read), Path(scratch))
+        with temporary_directory("run") as scratch:
+            access = Access((self.python.parents[1], *start.read, *read), scratch)
             variables = environment(start.environment)
             try:
                 return run_sandboxed(self.sandbox, argv, access, limits, variables)

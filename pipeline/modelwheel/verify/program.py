@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 
 from ..assembly.manifest import Manifest
@@ -12,6 +11,7 @@ from ..sandbox.policy import Access, environment
 from ..sandbox.run import run_sandboxed
 from ..util.process import ProcessError, signal_name
 from ..util.text import safe_lines
+from ..util.unfinished import temporary_directory
 from .selftest import asked_for, replaced_in
 
 _LINES = 20
@@ -32,8 +32,8 @@ def require_passing(
     Raises:
         VerifyError: The library crashed, or outputs differ by more than their tolerance.
     """
-    with tempfile.TemporaryDirectory(prefix="modelwheel-run-") as scratch:
-        access = Access((program, reference), Path(scratch))
+    with temporary_directory("run") as scratch:
+        access = Access((program, reference), scratch)
         try:
             done = run_sandboxed(
                 sandbox, [program, reference], access, sandbox.limits, environment({})

@@ -5,7 +5,6 @@ The comparison itself is the wheel's own `python -m model_NAME selftest`.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,6 +17,7 @@ from ..platforms import host_platform, machine
 from ..sandbox.choose import Sandbox
 from ..store.store import Store
 from ..util.text import one_line
+from ..util.unfinished import temporary_directory
 from ..util.watching import NOBODY, Watcher, each
 from ..util.words import count
 from ..wheelfile.reports import Comparison, Report
@@ -123,9 +123,9 @@ def verify_wheel(
         VerifyError: The library crashed or could not be loaded. Errors beyond their tolerance are
             in the report, not raised.
     """
-    with tempfile.TemporaryDirectory(prefix="modelwheel-verify-") as directory:
+    with temporary_directory("verify") as directory:
         module = wheel.manifest.model.module
-        installed = install_wheel(wheel.path, module, Path(directory), sandbox, needed, python)
+        installed = install_wheel(wheel.path, module, directory, sandbox, needed, python)
         report = installed.selftest(reference)
         report = report.model_copy(update={"weights_storage": wheel.manifest.model.weights_storage})
         return emulate_skipped(installed, report, reference) if emulate else report

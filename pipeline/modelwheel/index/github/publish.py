@@ -6,7 +6,6 @@ publication is simply repeated.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -20,6 +19,7 @@ from ...errors import PublishError, UsageError
 from ...util.files import digest_file
 from ...util.http import Patience
 from ...util.text import one_line
+from ...util.unfinished import temporary_directory
 from ...util.words import count
 from ..entries import ENTRIES, read_entry, write_entries
 from ..order import warn_of_order
@@ -145,9 +145,9 @@ class GithubPublisher:
         if release.state == "published":
             return []  # the plan has compared it
         self._github.require_token()
-        with tempfile.TemporaryDirectory(prefix="modelwheel-entries-") as directory:
+        with temporary_directory("entries") as directory:
             every = [self._read(file.path)[1] for file in plan.files]
-            entries = write_entries(release.tag, every, Path(directory))
+            entries = write_entries(release.tag, every, directory)
             digest = digest_file(entries).sha256
             version = Version(plan.files[0].version)
             release.start(_text(plan), prerelease=version.is_prerelease)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shutil
-import uuid
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from ...errors import UsageError
+from ...util.files import replace_directory
+from ...util.unfinished import temporary_directory
 from ...util.watching import NOBODY, Watcher, step
 from ...wheelfile.collect import ENTRIES, SDIST, WHEEL, find_distributions
 from .addresses import Addresses
@@ -82,12 +83,9 @@ def write_site(
         }
         files[".nojekyll"] = b""  # GitHub Pages would otherwise run the files through Jekyll
         out.parent.mkdir(parents=True, exist_ok=True)
-        aside = out.with_name(f".{out.name}.{uuid.uuid4().hex}")
-        try:
-            _write_files(aside, files, indexed if where.copies else [])
-            _put_in_place(aside, out)
-        finally:
-            shutil.rmtree(aside, ignore_errors=True)
+        with temporary_directory("site", out.parent) as scratch:
+            _write_files(scratch / "new", files, indexed if where.copies else [])
+            replace_directory(scratch / "new", out)
     wheels = sum(isinstance(file, IndexedWheel) for file in indexed)
     projects = len({wheel.project for wheel in models})
     return Site(out, projects, wheels, len(indexed) - wheels, copied=where.copies)
@@ -133,19 +131,3 @@ def _write_files(site: Path, files: dict[str, bytes], copied: Iterable[IndexedFi
     for file in copied:
         assert file.path is not None  # `_require_here`
         shutil.copyfile(file.path, site / file.name)
-
-
-def _put_in_place(aside: Path, out: Path) -> None:
-    """Renames `aside` to `out`; restores the older site if that fails."""
-    old = aside.with_name(aside.name + ".old")
-    # A directory that is not empty cannot be replaced by a rename, so it is moved away first.
-    if out.exists():
-        out.rename(old)
-    try:
-        aside.rename(out)
-    # Also if interrupted: the site must not be missing.
-    except BaseException:
-        if old.exists():
-            old.rename(out)
-        raise
-    shutil.rmtree(old, ignore_errors=True)

@@ -6,7 +6,6 @@ import importlib.util
 import os
 import sys
 import sysconfig
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -23,6 +22,7 @@ from ...packaging.template import SOURCE_DATE_EPOCH
 from ...platforms import WheelPlatform, extension_suffix
 from ...util.process import ProcessError, run
 from ...util.python import module_command
+from ...util.unfinished import temporary_directory
 from ...util.watching import NOBODY, Watcher, each
 from ...verify.environment import create_environment, install
 from ...wheelfile.wheel import open_wheel
@@ -92,8 +92,7 @@ def build_wheel(sdist: Path, target: WheelPlatform, interpreter: Interpreter, ou
             wrong name.
     """
     # In `out`, so that the finished wheel is moved there by a rename.
-    with tempfile.TemporaryDirectory(prefix=".building-", dir=out.absolute()) as scratch:
-        work = Path(scratch)
+    with temporary_directory("building", out) as work:
         project = unpack(sdist, work)
         extension = _has_extension(project, target, sdist)
         environment = build_environment(target)
