@@ -1,8 +1,7 @@
-"""Builds and uploads that are killed: a few here, as many as you like with `python -m tests.kills`."""
+"""Builds, deliveries, collections and publications that are killed: each operation on a disk or a network has its turn."""
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,11 +10,10 @@ import pytest
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="adopting orphans needs Linux")
-def test_a_kill_at_any_step_tears_loses_and_repeats_nothing() -> None:
-    """`MODELWHEEL_KILLS=200` makes it thorough, and takes minutes."""
-    kills = os.environ.get("MODELWHEEL_KILLS", "20")
+@pytest.mark.parametrize("kills", [30, pytest.param(1000, marks=pytest.mark.exhaustive)])
+def test_a_kill_at_any_operation_tears_loses_and_repeats_nothing(kills: int) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "tests.kills", kills],
+        [sys.executable, "-m", "tests.kills", str(kills)],
         cwd=Path(__file__).parents[2],
         capture_output=True,
         text=True,

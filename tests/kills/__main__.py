@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -101,15 +102,17 @@ def _toys(given: argparse.Namespace, directory: Path) -> Iterator[Attempt]:
     moments = Random(given.seed * 1000 + given.share)
     toys = ToyBuilds.prepare(directory / "toys")
     scenarios: dict[type[Scenario], Scenario] = {}
-    for number in range(given.share, given.kills, given.jobs):
-        turn, which = divmod(number, len(SCENARIOS) + 1)
-        if which == len(SCENARIOS):
-            yield toys.attempt(toys.steps[turn % len(toys.steps)], moments)
-            continue
-        kind = SCENARIOS[which]
-        if kind not in scenarios:
-            scenarios[kind] = kind(directory / kind.__name__)
-        yield scenarios[kind].attempt(turn, given.seed)
+    with ExitStack() as stack:
+        for number in range(given.share, given.kills, given.jobs):
+            turn, which = divmod(number, len(SCENARIOS) + 1)
+            if which == len(SCENARIOS):
+                yield toys.attempt(toys.steps[turn % len(toys.steps)], moments)
+                continue
+            kind = SCENARIOS[which]
+            if kind not in scenarios:
+                scenarios[kind] = kind(directory / kind.__name__)
+                stack.callback(scenarios[kind].close)
+            yield scenarios[kind].attempt(turn, given.seed)
 
 
 def _report(attempts: list[dict[str, Any]], seed: int, seconds: float) -> int:

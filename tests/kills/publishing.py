@@ -26,7 +26,6 @@ from tests.support.indexes import (
     PASSWORD,
     USER,
     Faults,
-    Index,
     make_wheel,
     serve_faulty,
     serve_index,
@@ -75,18 +74,16 @@ class Uploads(Scenario):
             content = random.randbytes(1 << 17).hex()
             make_wheel(directory / "dist", f"model-{number}", content=content)
         self._wheels = read(directory / "dist")
-        self._index: Index
-        self._url = ""
         self._before: set[str] = set()
-
-    @contextmanager
-    def around(self, place: Path) -> Iterator[None]:
-        """An index that is empty."""
+        self._index = self._open.enter_context(serve_index(directory / "index"))
         # pypiserver alone stores what arrived of an upload that breaks off; no server may, and
         # behind a proxy that buffers requests, as nginx does, it does not.
-        with serve_index(place / "index") as self._index, _serving(self._serve) as proxy:
-            self._url = proxy.lines.readline().strip()
-            yield
+        proxy = self._open.enter_context(_serving(self._serve))
+        self._url = proxy.lines.readline().strip()
+
+    def begin(self, place: Path) -> None:  # noqa: ARG002
+        for file in self._index.directory.iterdir():
+            file.unlink()
 
     def _serve(self) -> None:
         with serve_faulty(self._index, Faults()) as url:

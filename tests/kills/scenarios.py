@@ -9,7 +9,7 @@ import signal
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
 from random import Random
 from typing import ClassVar, final
@@ -50,6 +50,11 @@ class Scenario(ABC):
         directory.mkdir()
         self.directory = directory
         self._order: Sequence[int] = ()
+        self._open = ExitStack()
+
+    def close(self) -> None:
+        """Ends what all attempts share, such as a server."""
+        self._open.close()
 
     def around(self, place: Path) -> AbstractContextManager[object]:  # noqa: ARG002
         """What one attempt needs beside the process that is killed, such as a server."""

@@ -81,7 +81,7 @@ def test_what_is_taken_for_something_left_is_made_again(
 ) -> None:
     """Between the moments in which it is made and locked, another process removes it."""
     opened = unfinished._open
-    stolen = []
+    stolen = list[Path]()
 
     def steal(path: Path) -> int:
         descriptor = opened(path)
