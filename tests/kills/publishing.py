@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
@@ -50,6 +51,8 @@ def _serving(serve: Callable[[], object]) -> Iterator[Victim]:
 
 def _publish(place: Path, *arguments: object) -> None:
     os.environ["MODELWHEEL_CACHE_DIR"] = str(place / "cache")
+    sleep = time.sleep
+    time.sleep = lambda seconds: sleep(min(float(seconds), 0.01))  # between attempts
     sys.argv = ["modelwheel", "publish", *map(str, arguments), "--json"]
     main()
 
@@ -64,7 +67,7 @@ class Uploads(Scenario):
     """`modelwheel publish` to a package index."""
 
     name = "upload"
-    calls = (*NETWORK, *DISK)
+    calls: Sequence[str] = (*NETWORK, *DISK)
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
@@ -108,6 +111,14 @@ class Uploads(Scenario):
         yield from (f"uploaded twice: {n}" for n in _uploaded(again) if n in self._before)
 
 
+class UploadsOffline(Uploads):
+    """The same without a network, once or from then on."""
+
+    name = "upload without network"
+    calls: Sequence[str] = NETWORK
+    error = errno.ENETUNREACH
+
+
 @dataclass
 class _Recorded(GitHub):
     """Remembers which files it has stored as a whole."""
@@ -124,7 +135,7 @@ class Releases(Scenario):
     """`modelwheel publish --mode github`."""
 
     name = "release on GitHub"
-    calls = (*NETWORK, *DISK)
+    calls: Sequence[str] = (*NETWORK, *DISK)
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
@@ -160,3 +171,11 @@ class Releases(Scenario):
             files = {name: c for name, c in public.items() if name in self._wheels}
             if files != self._wheels or len(public) != len(files) + 1:
                 yield f"the release has {sorted(public)}"
+
+
+class ReleasesOffline(Releases):
+    """The same when connections break, once or from then on."""
+
+    name = "release on GitHub without network"
+    calls: Sequence[str] = NETWORK
+    error = errno.ECONNRESET

@@ -28,7 +28,7 @@ from tests.kills.attempts import (
     prepare_model,
     repeated_steps,
 )
-from tests.support.faults.calls import DISK, Faults
+from tests.support.faults.calls import DISK, KILL, Faults
 from tests.support.faults.victims import Victim, say
 from tests.support.index_wheels import make_wheel
 from tests.support.sources import read
@@ -43,8 +43,10 @@ class Scenario(ABC):
     """
 
     name: ClassVar[str]
-    calls: ClassVar[Sequence[str]] = DISK
+    calls: Sequence[str] = DISK
     """The operations. Those on files count below the place of an attempt."""
+    error: ClassVar[int] = KILL
+    """What happens at one of them; if it is an error, at every second attempt also at all that follow."""
 
     def __init__(self, directory: Path) -> None:
         directory.mkdir()
@@ -94,7 +96,7 @@ class Scenario(ABC):
         code, said = victim.finish()
         left, attempt.survivors_seconds = victim.survivors()
         yield from (f"survived: {each}" for each in left)
-        if code not in (0, -signal.SIGKILL):
+        if not (code in (0, -signal.SIGKILL) if self.error == KILL else is_clear(code, said)):
             yield f"ended with {code}: {said[-1:]}"
         yield from self.examine(place, complete=False)
         code, again = Victim(lambda: self._run(place)).finish()
@@ -128,13 +130,19 @@ class Scenario(ABC):
         if nth == -1:
             faults.count(self.calls)
         elif nth is not None:
-            faults.kill_at(self.calls, nth)
+            faults.fail_from(self.calls, self.error, nth, 1 if nth % 2 else None)
         try:
             self.act(place)
         finally:
             atexit._run_exitfuncs()  # as at the end of a process that was not forked
             if nth == -1:
                 say(f"operations {faults.counted}")
+
+
+def is_clear(code: int, said: Sequence[str]) -> bool:
+    """Whether a command succeeded, or failed with one sentence."""
+    errors = [line for line in said if line.startswith(("error:", "Traceback"))]
+    return not errors if code == 0 else len(errors) == 1 and errors[0].startswith("error:")
 
 
 class StoreWrites(Scenario):

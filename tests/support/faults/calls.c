@@ -125,7 +125,12 @@ static int is_network(int descriptor) {
 }
 
 static int fails_at(const char *call, int descriptor) {
-  return (chosen[0] || slowed[0]) && is_network(descriptor) && meets(call);
+  if (!(chosen[0] || slowed[0]) || !is_network(descriptor) || !meets(call)) return 0;
+  if (number > 0) {
+    shutdown(descriptor, SHUT_RDWR); /* a connection that has failed once stays so */
+    errno = number;
+  }
+  return 1;
 }
 
 static unsigned long inode(const char *path) {

@@ -78,16 +78,16 @@ class Faults:
     @contextmanager
     def failing(self, call: str, error: int, nth: int = 0, times: int | None = 1) -> Iterator[None]:
         """Lets calls of one kind fail: so many from the `nth` on, from 0; all if `times` is None."""
-        self._choose((call,), error, nth, -1 if times is None else times)
+        self.fail_from((call,), error, nth, times)
         try:
             yield
         finally:
             self._hits = self._library.faults_hits()
             self._choose((), 0, 0, 0)
 
-    def kill_at(self, calls: Sequence[str], nth: int) -> None:
-        """Kills this process at the `nth` call of these kinds from now on, from 0."""
-        self._choose(calls, KILL, nth, 1)
+    def fail_from(self, calls: Sequence[str], error: int, nth: int, times: int | None) -> None:
+        """As `failing`, for several kinds of calls and for good; an `error` of KILL ends this process."""
+        self._choose(calls, error, nth, -1 if times is None else times)
 
     def count(self, calls: Sequence[str]) -> None:
         """Counts calls of these kinds from now on."""

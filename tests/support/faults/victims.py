@@ -26,6 +26,14 @@ def adopt_orphans() -> None:
         raise OSError("prctl failed")
 
 
+def kill_largest(pid: int) -> int:
+    """Kills the descendant of a process that uses most memory, as the system does when none is left; returns its number."""
+    family = psutil.Process(pid).children(recursive=True)
+    largest = max(family, key=lambda child: child.memory_info().rss)
+    largest.kill()
+    return largest.pid
+
+
 class Victim:
     """A process forked from this one, which has everything imported; it reports on a pipe.
 
@@ -44,16 +52,6 @@ class Victim:
             _run(work, writer)
         os.close(writer)
         self.lines = os.fdopen(reader, encoding="utf-8", errors="replace")
-
-    def kill_largest(self) -> int | None:
-        """Kills that of its processes that uses most memory, as the system does when none is left; returns its number."""
-        with suppress(psutil.NoSuchProcess):
-            family = psutil.Process(self.pid).children(recursive=True)
-            largest = max(family, key=lambda child: child.memory_info().rss, default=None)
-            if largest is not None:
-                largest.kill()
-                return largest.pid
-        return None
 
     def kill(self) -> None:
         """Kills it, and nothing that it has started."""
