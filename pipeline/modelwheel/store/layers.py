@@ -15,7 +15,7 @@ from ..util.text import one_line
 from ..util.trees import open_regular
 from .blobs import Blobs
 from .disk import is_damage
-from .records import MAX_RECORD_BYTES, Record, RecordError, parse
+from .records import MAX_RECORD_BYTES, OtherVersionError, Record, RecordError, parse
 from .signatures import Signer
 
 _log = logging.getLogger(__name__)
@@ -84,6 +84,8 @@ class Layer:
             return parse(key, content, self._trusted)
         except FileNotFoundError:
             return None
+        except OtherVersionError as error:
+            _log.info("passing over the record %s: %s", self.record_path(key), error)
         except (RecordError, UnsafePathError) as error:
             self.drop(key, str(error))
         except OSError as error:

@@ -14,6 +14,7 @@ from .keys import canonical, digest
 from .signatures import Signer, verify
 
 RECORD_VERSION = 1
+"""Several versions of modelwheel may share a store: each leaves records with other numbers alone."""
 
 MAX_RECORD_BYTES = 16 << 20
 """A record of the largest model that is fetched (`source.rules`) has a tenth of this."""
@@ -23,6 +24,10 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 class RecordError(ValueError):
     """A record is damaged, belongs to another key, or is not signed as asked; the message says which."""
+
+
+class OtherVersionError(RecordError):
+    """Another version of modelwheel has written the record: it does not count here, and is not damaged."""
 
 
 @dataclass(frozen=True)
@@ -70,18 +75,22 @@ def parse(key: str, content: bytes, trusted: Collection[str] | None = None) -> R
         trusted: Public keys, one of which must have signed it; None if it needs no signature.
 
     Raises:
+        OtherVersionError: Another version of modelwheel has written it.
         RecordError: It does not count.
     """
     try:
         body = json.loads(content.decode("ascii"))
+        _require_known(body["version"])
         claimed, signature = body.pop("digest"), body.pop("signature", None)
         if claimed != digest(body):
             raise RecordError("its content does not match its digest")
         files = _files(body["files"])
         if body["version"] != RECORD_VERSION or body["key"] != key:
-            raise RecordError("it has another version or key")
+            raise RecordError("it has another key")
         if not isinstance(body["note"], dict):
             raise RecordError("its note is not an object")
+    except OtherVersionError:
+        raise
     # RecursionError: a thousand nested brackets are JSON, too.
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise RecordError(f"it is damaged ({error})") from None
@@ -91,6 +100,13 @@ def parse(key: str, content: bytes, trusted: Collection[str] | None = None) -> R
         except ValueError as error:
             raise RecordError(str(error)) from None
     return Record(key, files, body["note"])
+
+
+def _require_known(version: object) -> None:
+    if type(version) is int and version != RECORD_VERSION:
+        raise OtherVersionError(
+            f"another modelwheel has written it (its version is {version}, not {RECORD_VERSION})"
+        )
 
 
 def _files(listed: Mapping[str, Mapping[str, object]]) -> dict[str, FileDigest]:
