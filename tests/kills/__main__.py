@@ -24,13 +24,14 @@ from typing import Any
 
 from tests.kills.attempts import Attempt, RealBuilds, ToyBuilds
 from tests.kills.publishing import Releases, ReleasesOffline, Uploads, UploadsOffline
+from tests.kills.remote import RemoteWrites
 from tests.kills.scenarios import Builds, Collections, Deliveries, Scenario, StoreWrites
 from tests.support.faults.calls import compile_library
 from tests.support.faults.victims import adopt_orphans
 
 SCENARIOS: Sequence[type[Scenario]] = (
     *(StoreWrites, Builds, Uploads, Collections, Deliveries, Releases),
-    *(UploadsOffline, ReleasesOffline),
+    *(UploadsOffline, ReleasesOffline, RemoteWrites),
 )
 """Killed in turns; after each round, a build at a random moment."""
 

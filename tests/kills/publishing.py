@@ -39,7 +39,7 @@ _TAG = "digits-1.0.0"
 
 
 @contextmanager
-def _serving(serve: Callable[[], object]) -> Iterator[Victim]:
+def serving(serve: Callable[[], object]) -> Iterator[Victim]:
     """A server in a process of its own, until the block ends."""
     server = Victim(serve)
     try:
@@ -81,7 +81,7 @@ class Uploads(Scenario):
         self._index = self._open.enter_context(serve_index(directory / "index"))
         # pypiserver alone stores what arrived of an upload that breaks off; no server may, and
         # behind a proxy that buffers requests, as nginx does, it does not.
-        proxy = self._open.enter_context(_serving(self._serve))
+        proxy = self._open.enter_context(serving(self._serve))
         self._url = proxy.lines.readline().strip()
 
     def begin(self, place: Path) -> None:  # noqa: ARG002

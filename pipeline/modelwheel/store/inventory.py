@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +11,7 @@ from typing import TypeVar
 
 from .backends.base import Backend, Entry
 from .names import ACTIONS, BLOBS, record_key
-from .records import MAX_RECORD_BYTES, RECORD_VERSION, Record, RecordError, parse
+from .records import MAX_RECORD_BYTES, OtherVersionError, Record, RecordError, parse
 
 AT_ONCE = 32
 """Requests at once: an object store answers one in tens of milliseconds, and many of them in the same time."""
@@ -108,8 +107,10 @@ def read_records(backend: Backend, entries: Mapping[str, Entry]) -> RecordFiles:
         try:
             content = backend.read(entry.name)
             return parse(record_key(entry.name) or "", content)
+        except OtherVersionError:
+            return frozenset(_HASH.findall(content.decode()))
         except RecordError as error:
-            return error if _is_ours(content) else frozenset(_HASH.findall(content.decode()))
+            return error
         except FileNotFoundError:
             return None
 
@@ -122,15 +123,6 @@ def read_records(backend: Backend, entries: Mapping[str, Entry]) -> RecordFiles:
             foreign[entry.name] = found
     records.sort(key=lambda one: (one.used, one.record.key))
     return RecordFiles(tuple(records), damaged, foreign)
-
-
-def _is_ours(content: bytes) -> bool:
-    """Whether a record that cannot be read is none of another version."""
-    try:
-        version = json.loads(content.decode("ascii"))["version"]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return True
-    return type(version) is not int or version == RECORD_VERSION
 
 
 def kind_of(record: Record) -> str:

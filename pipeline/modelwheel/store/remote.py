@@ -26,7 +26,7 @@ from .copies import Copies, Listing, Packs, md5
 from .eviction import CacheLimit
 from .layers import Layer
 from .names import blob_name, record_name
-from .records import MAX_RECORD_BYTES, Record, RecordError, parse
+from .records import MAX_RECORD_BYTES, OtherVersionError, Record, RecordError, parse
 
 _log = logging.getLogger(__name__)
 
@@ -98,9 +98,11 @@ class RemoteLayer(Layer):
             if len(content) > MAX_RECORD_BYTES:
                 raise RecordError(f"it is damaged (more than {MAX_RECORD_BYTES} bytes)")
             return parse(key, content, self._trusted)
+        except OtherVersionError as error:
+            _log.info("passing over the record %s: %s", record_name(key), error)
         except RecordError as error:
             self.drop(key, str(error))
-            return None
+        return None
 
     def find(self, sha256: str, size: int | None = None) -> Path | None:
         found = super().find(sha256, size)
@@ -227,11 +229,13 @@ class OwnRemote(RemoteLayer):
         for _ in range(_TRIES):
             if self.backend.create(name, content):
                 break
-            # One that is damaged, or does not count, is removed.
+            # One that is damaged, or does not count, is removed. That of another version is replaced.
             if self.read(key) is not None:
                 with suppress(FileNotFoundError):
                     content = self.backend.read(name)
                     break
+            elif self._is_of_another_version(key):
+                self.backend.remove(name)
         else:
             raise StoreError(
                 f"cannot write {name} in the store {self.backend.address}: what is there does not count, and comes back",
@@ -241,6 +245,14 @@ class OwnRemote(RemoteLayer):
         self._copies.put(key, tag, content)
         self._listing.note(key, Entry(name, len(content), time.time(), tag))
         return content
+
+    def _is_of_another_version(self, key: str) -> bool:
+        with suppress(FileNotFoundError, RecordError):
+            try:
+                parse(key, self.backend.read(record_name(key)))
+            except OtherVersionError:
+                return True
+        return False
 
     def _upload(self, file: FileDigest) -> None:
         """Uploads a content that the object store does not have."""

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import logging
 import os
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from modelwheel.store import records
+from modelwheel.store import opening, records
 from modelwheel.store.garbage import collect_garbage, list_entries
 from modelwheel.store.keys import action_key
+from modelwheel.store.names import record_name
 from modelwheel.store.records import Record
 from modelwheel.store.store import Store
+from tests.support.object_stores import serve_objects
 from tests.support.stores import CONTENT, KEY, blob_file, make, open_store, record_file
 
 
@@ -57,3 +60,19 @@ def test_the_work_of_a_newer_version_is_done_again_for_an_older_one(
 ) -> None:
     again = store.publish(KEY, make(tmp_path / "again"))
     assert store.lookup(KEY) == again == newer
+
+
+def test_in_an_object_store_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = make(tmp_path / "made")
+    with serve_objects("s3") as url:
+        with (
+            monkeypatch.context() as patched,
+            closing(opening.open_store(url, cache=tmp_path / "1")) as newer,
+        ):
+            patched.setattr(records, "RECORD_VERSION", records.RECORD_VERSION + 1)
+            newer.publish(KEY, made)
+            there = newer.backend.read(record_name(KEY))
+        with closing(opening.open_store(url, cache=tmp_path / "2")) as older:
+            assert (older.lookup(KEY), older.peek(KEY)) == (None, None)
+            assert older.backend.read(record_name(KEY)) == there
+            assert older.publish(KEY, made) == older.lookup(KEY)
