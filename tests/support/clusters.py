@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
+from distributed import Security
 
-from modelwheel.engine.cluster.address import OnCluster, parse_target
+from modelwheel.engine.cluster.address import OnCluster, Tls, parse_target
 from modelwheel.engine.cluster.executor import ClusterExecutor, on_cluster
 from modelwheel.engine.reporting import Reporter, SilentReporter
 from modelwheel.engine.scheduler import Outcome, Task, run_on
@@ -36,20 +37,24 @@ class Cluster:
 
     directory: Path
     port: int = 0
+    tls: Tls | None = None
     scheduler: subprocess.Popen[bytes] | None = None
     workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     @property
     def address(self) -> str:
-        return f"tcp://127.0.0.1:{self.port}"
+        return f"{'tls' if self.tls else 'tcp'}://127.0.0.1:{self.port}"
 
     def start_scheduler(self) -> None:
         """Also again after its end, at the same address."""
         log = self.directory / "scheduler.log"
         log.unlink(missing_ok=True)
-        arguments = ("--host", "127.0.0.1", "--port", str(self.port), "--no-dashboard")
+        arguments = ["--host", "127.0.0.1", "--port", str(self.port), "--no-dashboard"]
+        if self.tls is not None:
+            arguments += ["--protocol", "tls", "--tls-ca-file", str(self.tls.ca_file)]
+            arguments += ["--tls-cert", str(self.tls.cert), "--tls-key", str(self.tls.key)]
         self.scheduler = self._start("scheduler", "-m", SCHEDULER, *arguments)
-        found = re.compile(r"Scheduler at:\s+tcp://127\.0\.0\.1:(\d+)")
+        found = re.compile(r"Scheduler at:\s+t[cl][ps]://127\.0\.0\.1:(\d+)")
         wait_until(lambda: found.search(log.read_text()))
         if match := found.search(log.read_text()):
             self.port = int(match[1])
@@ -97,11 +102,24 @@ class Cluster:
         psutil.wait_procs(every, timeout=10)
 
 
+def make_keys(directory: Path) -> Tls:
+    """Files of TLS for all machines of a cluster, and a configuration that names them."""
+    made = Security.temporary()
+    (directory / "cert.pem").write_text(made.tls_ca_file)
+    (directory / "key.pem").write_text(made.tls_client_key)
+    (directory / ".git").touch()
+    (directory / "modelwheel.toml").write_text(
+        '[cluster]\ntls_ca_file = "cert.pem"\ntls_cert = "cert.pem"\ntls_key = "key.pem"\n'
+    )
+    return Tls(directory / "cert.pem", directory / "cert.pem", directory / "key.pem")
+
+
 @contextmanager
-def cluster(processes: int = 2) -> Iterator[Cluster]:
+def cluster(processes: int = 2, *, tls: bool = False) -> Iterator[Cluster]:
     """A cluster of so many worker processes."""
     with ExitStack() as stack:
         found = Cluster(Path(stack.enter_context(tempfile.TemporaryDirectory())))
+        found.tls = make_keys(found.directory) if tls else None
         stack.callback(found.close)
         found.start_scheduler()
         if processes:
@@ -111,23 +129,27 @@ def cluster(processes: int = 2) -> Iterator[Cluster]:
 
 @contextmanager
 def executor(
-    address: str, store: Store, reporter: Reporter | None = None, policy: Policy = Policy.PREFERRED
+    address: str, store: Store, reporter: Reporter | None = None, tls: Tls | None = None
 ) -> Iterator[ClusterExecutor]:
     """Runs toy steps on a cluster."""
-    where = OnCluster(parse_target(address), policy, Limits())
+    where = OnCluster(parse_target(address, tls), Policy.PREFERRED, Limits())
     with on_cluster(where, store, reporter or SilentReporter()) as found:
         yield found
 
 
 def run_toys(
-    address: str, store: Store, *tasks: Sequence[Step], reporter: Reporter | None = None
+    address: str,
+    store: Store,
+    *tasks: Sequence[Step],
+    reporter: Reporter | None = None,
+    tls: Tls | None = None,
 ) -> list[Outcome]:
     """Runs toy steps to their end."""
     model = store.root.parent / "model"
     model.mkdir(exist_ok=True)
     (model / "model").write_text("a model")
     told = reporter or SilentReporter()
-    with executor(address, store, told) as found:
+    with executor(address, store, told, tls) as found:
         return run_on(found, [Task(steps, model, model_key=MODEL_KEY) for steps in tasks], told)
 
 

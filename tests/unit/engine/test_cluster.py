@@ -15,13 +15,18 @@ import psutil
 import pytest
 
 from modelwheel.engine.cluster import connection
+from modelwheel.engine.cluster.address import parse_target
+from modelwheel.engine.cluster.connection import open_cluster
+from modelwheel.engine.cluster.executor import ClusterExecutor
+from modelwheel.engine.cluster.tasks import Settings
 from modelwheel.engine.scheduler import Task, Tools, run_on, run_steps
 from modelwheel.engine.steps.base import Step
 from modelwheel.errors import ClusterError, CompileError
+from modelwheel.sandbox.policy import Policy
 from modelwheel.store.garbage import list_entries
 from modelwheel.store.store import Store
 from tests.support.cluster_toys import ClusterToy, VitalToy, chain, note, noted
-from tests.support.clusters import MODEL_KEY, ROOT, Cluster, cluster, executor, run_toys
+from tests.support.clusters import MODEL_KEY, ROOT, Cluster, cluster, executor, make_keys, run_toys
 from tests.support.sandboxes import NONE
 from tests.support.toys import Recorder, ThreadPool
 from tests.support.waiting import wait_until
@@ -288,6 +293,59 @@ def test_a_worker_with_another_version_is_refused_by_name(store: Store) -> None:
             pass
     assert "the worker elsewhere-other has TensorFlow 2.20.0, and modelwheel " in str(error.value)
     assert error.value.code == "MW762"
+
+
+def test_who_has_no_key_of_the_cluster_is_refused(
+    store: Store, diary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "CONNECT_SECONDS", 5)
+    with cluster(1, tls=True) as own:
+        (outcome,) = run_toys(own.address, store, chain(diary, "a", 1), tls=own.tls)
+        strangers = make_keys(store.root.parent)
+        with (
+            pytest.raises(ClusterError, match="cannot reach"),
+            executor(own.address, store, tls=strangers),
+        ):
+            pass
+        with (
+            pytest.raises(ClusterError, match="cannot reach"),
+            executor(own.address.replace("tls", "tcp"), store),
+        ):
+            pass
+    assert outcome.run == ["a/0"]
+
+
+def test_a_store_that_workers_do_not_see_is_refused(
+    shared: Cluster, store: Store, tmp_path: Path
+) -> None:
+    settings = Settings("build", str(tmp_path / "elsewhere"), sandbox=Policy.PREFERRED)
+    with (
+        open_cluster(parse_target(shared.address)) as link,
+        pytest.raises(
+            ClusterError, match=r"the worker \S+ sees another store at \S+elsewhere, or one"
+        ) as error,
+    ):
+        ClusterExecutor(link, settings, store, Recorder())
+    assert error.value.code == "MW762"
+    assert len(str(error.value).splitlines()) == 2
+
+
+def test_a_worker_that_comes_later_takes_part(store: Store, diary: Path) -> None:
+    told = Told()
+    with cluster(1) as own:
+        wait = [ClusterToy(f"wait {number}", (), diary, "wait go") for number in range(2)]
+        steps = [*wait, ClusterToy("late", (), diary, "sleep 0.1")]
+
+        def go(event: str, name: str) -> None:
+            if event == "connected":
+                own.start_workers(1)
+            if (event, name) == ("finished", "late"):
+                note(diary, "go", "go")
+
+        told.on_event = go
+        (outcome,) = run_toys(own.address, store, steps, reporter=told)
+    assert sorted(outcome.run) == ["late", "wait 0", "wait 1"]
+    assert len(told.of("joined")) == 2
 
 
 def test_a_step_that_runs_goes_on_while_its_worker_is_stopped(
