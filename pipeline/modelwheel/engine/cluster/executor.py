@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import queue
 import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, InvalidStateError, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -29,8 +29,9 @@ from . import messages
 from .address import OnCluster
 from .connection import Link, open_cluster
 from .declaration import NAME, Declaration, declare, needs_of
-from .roster import Member, list_members, refuse, require_members
+from .roster import Member, judge, list_members, refuse, require_members
 from .tasks import Answer, Settings, Task
+from .work import Work
 from .worker import end_build, execute, topic
 
 _RETRIES = 3
@@ -42,34 +43,14 @@ _PATIENCE_SECONDS = 600.0
 _UNFIT_SECONDS = 60.0
 """How long a step waits if there are workers, and none of them has what it needs."""
 
+_AWAY = (OSError, TimeoutError, asyncio.TimeoutError, ClosedClientError)
+"""A cluster that does not answer."""
+
 _GATHER_SECONDS = 60.0
 _END_SECONDS = 40.0
 _TICK_SECONDS = 0.5
 _PREPARING = 4
 """Threads that look results up in the store and put models there."""
-
-
-@dataclass(eq=False)
-class _Work:
-    """A step until it has its result."""
-
-    order: Order
-    model_key: str
-    key: str
-    memory: int
-    result: Future[Done]
-    ticket: str = ""
-    future: DaskFuture[Any] | None = None
-    began: bool = False
-    died_on: list[str] = field(default_factory=list)
-    """Names of the workers that died while they ran it."""
-    among: set[str] = field(default_factory=set)
-    """The workers that this attempt may use, by their addresses; empty for all."""
-    waits_since: float = 0.0
-
-    @property
-    def name(self) -> str:
-        return self.order.step.name
 
 
 @contextmanager
@@ -122,7 +103,7 @@ class ClusterExecutor:
         self._link, self._settings, self._store, self._reporter = link, settings, store, reporter
         self._sandboxed = settings.sandbox is Policy.REQUIRED
         self._here: Declaration = declare()
-        self._works: dict[str, _Work] = {}
+        self._works: dict[str, Work] = {}
         """By tickets."""
         self._finished: dict[tuple[object, str], DaskFuture[Any]] = {}
         """What Dask knows of finished steps, by the spec and the name."""
@@ -131,6 +112,8 @@ class ClusterExecutor:
         self._stopping = threading.Event()
         self._broken: BaseException | None = None
         self._members: dict[str, Member] = {}
+        self._arrived = False
+        self._refused: set[str] = set()
         self._client = link.connect()
         try:
             self._scheduler = self._subscribe()
@@ -213,14 +196,15 @@ class ClusterExecutor:
             key = order.step.key(self._store, order.records)
             record = self._store.lookup(key)
             if record is not None:
-                result.set_result(Done(record, 0.0, cached=True))
+                with suppress(InvalidStateError):  # the build has ended meanwhile
+                    result.set_result(Done(record, 0.0, cached=True))
                 return
             order.halt.check()
             memory = expected_memory(self._publish_model(order, model_key))
         except BaseException as error:  # noqa: BLE001 - the future raises it
             _fail(result, error)
         else:
-            work = _Work(order, model_key, key, memory, result)
+            work = Work(order, model_key, key, memory, result)
             self._inbox.put(partial(self._send, work))
 
     def _publish_model(self, order: Order, key: str) -> int:
@@ -235,22 +219,21 @@ class ClusterExecutor:
 
     def _decide(self) -> None:
         ticked = 0.0
-        try:
-            while not self._stopping.is_set():
-                # A cluster that does not answer: what was interrupted here is done again below.
-                with suppress(queue.Empty, OSError, TimeoutError, ClosedClientError):
+        while not self._stopping.is_set():
+            try:
+                # What is interrupted here is done again below.
+                with suppress(queue.Empty, *_AWAY):
                     self._inbox.get(timeout=_TICK_SECONDS)()
-                if time.monotonic() - ticked >= _TICK_SECONDS:
-                    with suppress(OSError, TimeoutError, ClosedClientError):
+                if self._broken is None and time.monotonic() - ticked >= _TICK_SECONDS:
+                    with suppress(*_AWAY):
                         self._tick()
                     ticked = time.monotonic()
-        except BaseException as error:  # noqa: BLE001 - every step that waits raises it
-            self._broken = error
-            for work in tuple(self._works.values()):
-                _fail(work.result, error)
-            self._works.clear()
+            except Exception as error:  # noqa: BLE001 - every step that waits raises it
+                self._broken = self._broken or error
+                for work in tuple(self._works.values()):
+                    self._settle(work, error)
 
-    def _send(self, work: _Work) -> None:
+    def _send(self, work: Work) -> None:
         """Gives a step to Dask."""
         if self._stopping.is_set() or self._broken is not None:
             _fail(work.result, self._broken or CancelledError())
@@ -261,12 +244,7 @@ class ClusterExecutor:
         work.waits_since = time.monotonic()
         self._works[work.ticket] = work
         needs = self._needs(order.step, work.memory)
-        elsewhere = {
-            address
-            for address, member in self._members.items()
-            if member.shown not in work.died_on and member.has(needs)
-        }
-        work.among = elsewhere if work.died_on else set()
+        work.among = self._elsewhere(work, needs) if work.died_on else set()
         task = Task(
             self._settings,
             work.ticket,
@@ -294,6 +272,14 @@ class ClusterExecutor:
         ended = partial(self._ended, work, work.ticket)
         work.future.add_done_callback(lambda future: self._inbox.put(partial(ended, future)))
 
+    def _elsewhere(self, work: Work, needs: Mapping[str, float]) -> set[str]:
+        """Workers on which a step has not died; none if it died on all."""
+        return {
+            address
+            for address, member in self._members.items()
+            if member.shown not in work.died_on and member.has(needs)
+        }
+
     def _needs(self, step: Step, memory: int) -> dict[str, float]:
         members = [member.declared for member in self._members.values()]
         return needs_of(
@@ -305,16 +291,18 @@ class ClusterExecutor:
             extra=self._link.target.resources,
         )
 
-    def _ended(self, work: _Work, ticket: str, future: DaskFuture[Any]) -> None:
+    def _ended(self, work: Work, ticket: str, future: DaskFuture[Any]) -> None:
         """An attempt has come to an end of some kind."""
         if work.ticket != ticket or work.result.done() or self._stopping.is_set():
             return
         try:
             answer = future.result(timeout=_GATHER_SECONDS)
         except KilledWorker:
-            # By Dask's own limit, which also counts steps that only waited on the worker.
+            # By Dask's own limit, which also counts steps that only waited on the worker. It may be the error of a step
+            # before this one, whose result went with its worker.
+            self._finished.clear()
             self._lost_attempt(work)
-        except (CancelledError, TimeoutError, OSError):
+        except (CancelledError, *_AWAY):
             # The scheduler was away, or what it knew was lost with a worker: the store has what was finished.
             if self._client.status != "running" or self._changed():
                 self._reconnect()
@@ -327,7 +315,7 @@ class ClusterExecutor:
             assert isinstance(answer, Answer)
             self._take(work, answer, future)
 
-    def _take(self, work: _Work, answer: Answer, future: DaskFuture[Any]) -> None:
+    def _take(self, work: Work, answer: Answer, future: DaskFuture[Any]) -> None:
         """What a worker answers."""
         if answer.kind == "again":
             self._died(work, answer.worker)
@@ -347,7 +335,7 @@ class ClusterExecutor:
             self._finished[work.order.halt, work.name] = future
             self._settle(work, Done(record, answer.seconds, answer.cached))
 
-    def _lost_attempt(self, work: _Work) -> None:
+    def _lost_attempt(self, work: Work) -> None:
         """Dask does not run this attempt again."""
         began_on = self._client.get_metadata([NAME, self._settings.build, work.ticket], None)
         if began_on is None:
@@ -355,7 +343,7 @@ class ClusterExecutor:
         else:
             self._died(work, str(began_on))
 
-    def _died(self, work: _Work, worker: str) -> None:
+    def _died(self, work: Work, worker: str) -> None:
         """A worker died while it ran this step, or others beside it."""
         work.died_on.append(worker)
         if len(work.died_on) > _RETRIES:
@@ -364,12 +352,13 @@ class ClusterExecutor:
             self._reporter.retried(work.name, worker, len(work.died_on) + 1)
             self._send(work)
 
-    def _settle(self, work: _Work, result: Done | BaseException) -> None:
+    def _settle(self, work: Work, result: Done | BaseException) -> None:
         self._works.pop(work.ticket, None)
-        if isinstance(result, Done):
-            work.result.set_result(result)
-        else:
-            _fail(work.result, result)
+        with suppress(InvalidStateError):  # the build has ended meanwhile
+            if isinstance(result, Done):
+                work.result.set_result(result)
+            else:
+                work.result.set_exception(result)
 
     # --- what happens in the cluster --------------------------------------------------------------
 
@@ -404,24 +393,29 @@ class ClusterExecutor:
                         self._drop(work)
                         self._lost_attempt(work)
         elif said.get("action") == "add-worker":
-            self._welcome(address)
+            self._arrived = True
 
-    def _welcome(self, address: str) -> None:
-        member = list_members(self._client).get(address)
-        if member is None or address in self._members:
-            return
-        try:
-            refuse(self._client, [member], self._here, self._settings, self._store)
-        except ClusterError as error:
-            # Dask gives it no step: what it declares has other names than what steps need.
-            self._reporter.worker_lost(member.shown, f"it is refused: {error}")
-            return
-        self._members[address] = member
-        self._reporter.worker_joined(member.shown, member.slots)
+    def _welcome(self) -> None:
+        """Takes workers in that have come."""
+        self._arrived = False
+        found = list_members(self._client)
+        known = self._members.keys() | self._refused
+        new = [member for address, member in found.items() if address not in known]
+        reasons = judge(self._client, new, self._here, self._settings, self._store)
+        for member in new:
+            if reason := reasons.get(member.address):
+                # Dask gives it no step: what it declares has other names than what steps need.
+                self._refused.add(member.address)
+                self._reporter.worker_lost(member.shown, f"it is refused: it {reason}")
+            else:
+                self._members[member.address] = member
+                self._reporter.worker_joined(member.shown, member.slots)
 
     def _tick(self) -> None:
         if self._client.status != "running" or self._changed():
             self._reconnect()
+        if self._arrived:
+            self._welcome()
         for work in tuple(self._works.values()):
             if work.future is None:
                 self._send(work)
@@ -435,7 +429,7 @@ class ClusterExecutor:
         """Workers that have died come back; others seldom come to have what they have not."""
         return _UNFIT_SECONDS if self._members else _PATIENCE_SECONDS
 
-    def _require_worker(self, work: _Work) -> None:
+    def _require_worker(self, work: Work) -> None:
         """Fails a step that no worker can run."""
         needs = self._needs(work.order.step, work.memory)
         if any(member.has(needs) for member in self._members.values()):
@@ -444,7 +438,7 @@ class ClusterExecutor:
             self._drop(work)
             self._settle(work, messages.no_worker(work.name, needs, self._link.target.shown))
 
-    def _drop(self, work: _Work) -> None:
+    def _drop(self, work: Work) -> None:
         if work.future is not None:
             with suppress(OSError):
                 self._client.cancel([work.future])
@@ -461,10 +455,8 @@ class ClusterExecutor:
         self._scheduler = self._subscribe()
         self._members.clear()
         self._finished.clear()
-        for member in require_members(
-            self._client, 1, self._link.target.shown, _PATIENCE_SECONDS
-        ).values():
-            self._welcome(member.address)
+        require_members(self._client, 1, self._link.target.shown, _PATIENCE_SECONDS)
+        self._welcome()
         for work in tuple(self._works.values()):
             self._send(work)
 
@@ -480,7 +472,7 @@ class ClusterExecutor:
 
 
 def _fail(future: Future[Done], error: BaseException) -> None:
-    if not future.done():
+    with suppress(InvalidStateError):
         future.set_exception(error)
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from distributed import Client
@@ -40,9 +41,13 @@ class Member:
         """Its name for people."""
         return name_of_worker(self.name, self.declared.host)
 
+    @cached_property
+    def _resources(self) -> Mapping[str, float]:
+        return self.declared.resources()
+
     def has(self, needs: Mapping[str, float]) -> bool:
         """Whether it can run a step that needs this."""
-        own = self.declared.resources()
+        own = self._resources
         return all(own.get(name, 0.0) >= amount for name, amount in needs.items())
 
 
@@ -88,7 +93,7 @@ def require_members(
 
 def refuse(
     client: Client,
-    members: Iterable[Member],
+    members: Collection[Member],
     here: Declaration,
     settings: Settings,
     store: Store,
@@ -98,27 +103,38 @@ def refuse(
     Raises:
         ClusterError: Workers cannot be used; a line for each.
     """
+    reasons = judge(client, members, here, settings, store)
+    said = [
+        f"the worker {member.shown} {reasons[member.address]}"
+        for member in members
+        if member.address in reasons
+    ]
+    if said:
+        raise ClusterError("\n".join(sorted(said)), code="MW762", line_codes=["MW762"] * len(said))
+
+
+def judge(
+    client: Client,
+    members: Collection[Member],
+    here: Declaration,
+    settings: Settings,
+    store: Store,
+) -> dict[str, str]:
+    """Why some workers cannot be used, by their addresses; as the end of a sentence."""
     sandboxed = settings.sandbox is Policy.REQUIRED
-    known = {member.address: member for member in members}
     reasons = {
-        address: why_refused(here, member.declared, sandboxed=sandboxed)
-        for address, member in known.items()
+        member.address: reason
+        for member in members
+        if (reason := why_refused(here, member.declared, sandboxed=sandboxed)) is not None
     }
-    alike = [address for address, reason in reasons.items() if reason is None]
+    alike = [member.address for member in members if member.address not in reasons]
     if alike:
-        key = _mark(store)
-        answers = client.run(probe, settings, key, workers=alike, on_error="return")
+        answers = client.run(probe, settings, _mark(store), workers=alike, on_error="return")
         for address, answer in answers.items():
             # A worker that ended meanwhile is not refused: the scheduler says that it is gone.
             if answer is not None and not isinstance(answer, OSError):
                 reasons[address] = str(answer)
-    said = [
-        f"the worker {known[address].shown} {reason}"
-        for address, reason in reasons.items()
-        if reason
-    ]
-    if said:
-        raise ClusterError("\n".join(sorted(said)), code="MW762", line_codes=["MW762"] * len(said))
+    return reasons
 
 
 def _mark(store: Store) -> str:
