@@ -10,9 +10,13 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "model_specs/README.md")),
-    *sorted((ROOT / "docs").glob("*.md")),
+    *(
+        path
+        for path in sorted((ROOT / "docs").rglob("*.md"))
+        if path.relative_to(ROOT / "docs").parts[0] not in ("reference", "site")
+    ),
 ]
-"""What people write; `docs/reference/` is written by a program."""
+"""What people write; `docs/reference/` and `docs/site/` are written by a program."""
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -28,7 +32,12 @@ class Block:
     text: str
 
     def __str__(self) -> str:
-        return f"{self.document.name}:{self.line}"
+        return f"{self.name}:{self.line}"
+
+    @property
+    def name(self) -> str:
+        """The document's path: below `docs/` for a page of the site."""
+        return self.document.relative_to(ROOT).as_posix().removeprefix("docs/")
 
 
 def blocks(document: Path, language: str | None = None) -> Iterator[Block]:

@@ -85,7 +85,7 @@ def test_every_block_of_code_is_run() -> None:
     """Those without a language are commands, whose options `test_readme.py` reads, or what they print."""
     known = {"", "yaml", "toml"}
     found = {
-        (document.name, block.language)
+        (block.name, block.language)
         for document in DOCUMENTS
         for block in blocks(document)
         if block.language not in known

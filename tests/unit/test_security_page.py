@@ -1,4 +1,4 @@
-"""docs/security.md: every threat names what stops it and tests that exist."""
+"""docs/threats: every threat names what stops it and tests that exist."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+PAGES = sorted((ROOT / "docs" / "threats").glob("*.md"))
 ROWS = [
     re.split(r"(?<!\\)\|", line.strip().strip("|"))
-    for line in PAGE.partition("## Threats and their tests")[2].splitlines()
+    for page in PAGES
+    for line in page.read_text(encoding="utf-8").splitlines()
     if line.startswith("| ") and not line.startswith("| id ")
 ]
 FILES = [
@@ -24,6 +25,11 @@ NAMES = " ".join(path.name for path in FILES)
 SOURCES = "\n".join(
     path.read_text(encoding="utf-8") for path in FILES if path.suffix in (".py", ".cpp")
 )
+
+
+def test_every_page_is_listed() -> None:
+    listed = re.findall(r"\(threats/(\w+\.md)\)", (ROOT / "docs" / "security.md").read_text())
+    assert sorted(listed) == [page.name for page in PAGES]
 
 
 def test_every_finding_and_threat_has_a_row() -> None:
