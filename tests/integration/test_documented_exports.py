@@ -1,4 +1,4 @@
-"""Each export line of docs/formats.md, run with its framework, becomes a wheel with the framework's numbers."""
+"""Each export line of docs/formats/, run with its framework, becomes a wheel with the framework's numbers."""
 
 from __future__ import annotations
 

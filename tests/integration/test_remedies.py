@@ -1,4 +1,4 @@
-"""docs/remedies.md: every model on it compiles."""
+"""docs/remedies/: every model there compiles."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from tests.support.pages import ROOT, Block, blocks
 pytestmark = pytest.mark.slow
 
 _BLOCKS = [
-    pytest.param(block, id=f"{block.line}")
-    for block in blocks(ROOT / "docs" / "remedies.md", "python")
+    pytest.param(block, id=block.place)
+    for page in sorted((ROOT / "docs" / "remedies").glob("*.md"))
+    for block in blocks(page, "python")
 ]
 
 
 @pytest.fixture(scope="module")
 def remedies(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with the model of each block, by its line."""
+    """A directory with the model of each block, by its place."""
     directory = tmp_path_factory.mktemp("remedies")
     run_script("remedies", directory)
     return directory
@@ -33,4 +34,4 @@ def test_a_remedy_compiles(laboratory: Laboratory, remedies: Path, block: Block)
     reading: Any = SavedModelReading()
     if "core.keras" in block.text:
         reading = KerasReading(file="core.keras")
-    assert outcome(laboratory, remedies / str(block.line), reading=reading)[-1] == "compiled"
+    assert outcome(laboratory, remedies / block.place, reading=reading)[-1] == "compiled"

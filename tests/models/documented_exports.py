@@ -1,4 +1,4 @@
-"""Runs the export lines of docs/formats.md: `documented_exports DIRECTORY`.
+"""Runs the export lines of docs/formats/: `documented_exports DIRECTORY`.
 
 Each line runs as it is printed there, in a directory of its own, with the names that it uses defined beforehand. What
 the framework itself computes is written beside the model, as `rows.npz`. Prints one JSON object: by name, what
@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "formats.md"
+PAGES = sorted((Path(__file__).parents[2] / "docs" / "formats").glob("*.md"))
 Names = dict[str, Any]
 Predict = Callable[[Any], Any]
 
@@ -33,14 +33,10 @@ ROWS = np.random.default_rng(5).standard_normal((3, 4)).astype(np.float32)
 
 
 def section(title: str) -> str:
-    """The text of a section."""
-    found = re.search(
-        rf"^## {re.escape(title)}\n(.*?)(?=^## |\Z)",
-        DOCUMENT.read_text("utf-8"),
-        re.MULTILINE | re.DOTALL,
-    )
-    assert found is not None, title
-    return found[1]
+    """The text of a page, or of a section of one."""
+    head = re.compile(rf"^(#+) {re.escape(title)}\n(.*?)(?=^\1 |\Z)", re.MULTILINE | re.DOTALL)
+    (found,) = filter(None, (head.search(page.read_text("utf-8")) for page in PAGES))
+    return found[2]
 
 
 def block(title: str, number: int = 0) -> str:

@@ -1,4 +1,4 @@
-"""The models of docs/remedies.md: `remedies DIRECTORY` runs each block and saves what it makes as DIRECTORY/LINE."""
+"""The models of docs/remedies/: `remedies DIRECTORY` runs each block and saves what it makes below DIRECTORY."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from tests.support.pages import ROOT, Block, blocks
 
-PAGE = ROOT / "docs" / "remedies.md"
+PAGES = sorted((ROOT / "docs" / "remedies").glob("*.md"))
 _INPUT = re.compile(r"^# (\w+): (\w+)\[([\w, ]*)\]$", re.MULTILINE)
 _MODEL = re.compile(r"^# model: (keras\.Sequential\(.*\))$", re.MULTILINE)
 
@@ -58,9 +58,9 @@ def _save(block: Block, directory: Path) -> None:
 
 
 def main(directory: Path) -> None:
-    """Saves all."""
-    for block in blocks(PAGE, "python"):
-        place = directory / str(block.line)
+    """Saves all, each in its block's place."""
+    for block in (block for page in PAGES for block in blocks(page, "python")):
+        place = directory / block.place
         place.mkdir()
         _save(block, place)
 

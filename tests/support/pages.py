@@ -39,6 +39,11 @@ class Block:
         """The document's path: below `docs/` for a page of the site."""
         return self.document.relative_to(ROOT).as_posix().removeprefix("docs/")
 
+    @property
+    def place(self) -> str:
+        """A name for a directory of its own."""
+        return f"{self.document.stem}.{self.line}"
+
 
 def blocks(document: Path, language: str | None = None) -> Iterator[Block]:
     """The blocks of a document, in its order; those of one language if one is named."""

@@ -36,8 +36,14 @@ RUN_BY = {
     ("c-and-cpp.md", "cpp"): "integration/test_documents.py",
     ("consumers.md", "c"): "integration/test_documents.py",
     ("consumers.md", "python"): "integration/test_documents.py",
-    ("formats.md", "python"): "models/documented_exports.py",
-    ("remedies.md", "python"): "integration/test_remedies.py",
+    **{
+        (f"formats/{page}.md", "python"): "models/documented_exports.py"
+        for page in ("jax", "keras", "pytorch", "saved-model")
+    },
+    **{
+        (f"remedies/{page}.md", "python"): "integration/test_remedies.py"
+        for page in ("code", "data", "shapes")
+    },
     ("serving.md", "dockerfile"): "integration/test_tutorial.py",
     ("serving.md", "python"): "integration/test_tutorial.py",
     ("serving.md", "sh"): "integration/test_tutorial.py",
@@ -45,7 +51,7 @@ RUN_BY = {
     ("tutorial.md", "sh"): "integration/test_tutorial.py",
     ("README.md", "python"): "integration/test_documents.py",
 }
-"""Which file below `tests` runs the blocks of a document in a language."""
+"""Which file below `tests` runs the blocks of a document in a language; it names the document or its folder."""
 
 
 def _all(language: str) -> list[Any]:
@@ -92,4 +98,6 @@ def test_every_block_of_code_is_run() -> None:
     }
     assert found == set(RUN_BY)
     for (document, _), path in RUN_BY.items():
-        assert document in (ROOT / "tests" / path).read_text(encoding="utf-8"), path
+        folder, _, _ = document.rpartition("/")
+        named = f"docs/{folder}/" if folder else document
+        assert named in (ROOT / "tests" / path).read_text(encoding="utf-8"), path
