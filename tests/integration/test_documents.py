@@ -37,7 +37,12 @@ def _blocks(name: str, language: str) -> list[Any]:
 
 
 @pytest.mark.parametrize(
-    "block", [*_blocks("README.md", "python"), *_blocks("consumers.md", "python")]
+    "block",
+    [
+        block
+        for page in ("README.md", "consumers.md", "calls.md")
+        for block in _blocks(page, "python")
+    ],
 )
 def test_python_for_consumers(built: Built, block: Block) -> None:
     model = built.package("mlp").Model()
@@ -52,7 +57,7 @@ def test_python_for_consumers(built: Built, block: Block) -> None:
     "block",
     [
         block
-        for page in ("consumers.md", "c-and-cpp.md", "bundles.md")
+        for page in ("calls.md", "c-and-cpp.md", "bundles.md")
         for language in ("c", "cpp")
         for block in _blocks(page, language)
     ],

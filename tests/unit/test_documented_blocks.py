@@ -34,7 +34,8 @@ RUN_BY = {
     ("bundles.md", "starlark"): "integration/test_documents.py",
     ("c-and-cpp.md", "c"): "integration/test_documents.py",
     ("c-and-cpp.md", "cpp"): "integration/test_documents.py",
-    ("consumers.md", "c"): "integration/test_documents.py",
+    ("calls.md", "c"): "integration/test_documents.py",
+    ("calls.md", "python"): "integration/test_documents.py",
     ("consumers.md", "python"): "integration/test_documents.py",
     **{
         (f"formats/{page}.md", "python"): "models/documented_exports.py"
