@@ -31,6 +31,11 @@ PYTHON = "3.13"
 EXTRAS = {"compile": ("jax", "keras", "onnx", "publish"), "release": ("release",)}
 """The extras that each file is for; also what builds modelwheel itself."""
 
+GROUPS = {"docs": ("docs",)}
+"""The groups of dependencies that other files are for."""
+
+FILES = (*EXTRAS, *GROUPS)
+
 _OLDER = ("cryptography<49; sys_platform == 'darwin' and platform_machine == 'x86_64'",)
 """Where the newest version has no wheel for one of the machines."""
 
@@ -45,7 +50,7 @@ _SYSTEMS = {
 def main() -> None:
     """Writes all files."""
     LOCKS.mkdir(exist_ok=True)
-    for name in EXTRAS:
+    for name in FILES:
         (LOCKS / f"{name}.txt").write_text(_lock(name), encoding="utf-8")
 
 
@@ -54,8 +59,10 @@ def roots(name: str) -> list[str]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     optional = project["project"]["optional-dependencies"]
     found = [*project["build-system"]["requires"], *project["project"]["dependencies"]]
-    for extra in EXTRAS[name]:
+    for extra in EXTRAS.get(name, ()):
         found += _expand(optional, extra)
+    for group in GROUPS.get(name, ()):
+        found += project["dependency-groups"][group]
     return list(dict.fromkeys(found))
 
 
@@ -73,13 +80,13 @@ def _expand(optional: dict[str, list[str]], extra: str) -> Iterator[str]:
 def _lock(name: str) -> str:
     with tempfile.TemporaryDirectory() as directory:
         wanted, found = Path(directory) / "requirements.in", Path(directory) / "pylock.toml"
-        wanted.write_text("\n".join([*roots(name), *_OLDER]))
+        wanted.write_text("\n".join([*roots(name), *(_OLDER if name in EXTRAS else ())]))
         uv = Path(sys.executable).with_name("uv")
         options = ("--universal", "--python-version", PYTHON, "--only-binary", ":all:", "--quiet")
         subprocess.run([uv, "pip", "compile", *options, wanted, "-o", found], check=True)
         packages = tomllib.loads(found.read_text(encoding="utf-8"))["packages"]
     entries = "".join(_entry(package) for package in packages)
-    head = f"# Written by `make lock` from pyproject.toml: {', '.join(EXTRAS[name])}."
+    head = f"# Written by `make lock` from pyproject.toml: {', '.join((EXTRAS | GROUPS)[name])}."
     return f"{head}\n--only-binary :all:\n{entries}"
 
 

@@ -8,7 +8,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tests.support.lock import EXTRAS, LOCKS, PYTHON, roots
+from tests.support.lock import FILES, LOCKS, PYTHON, roots
 from tests.support.workflows import WORKFLOWS, read
 
 _MACHINES = [
@@ -18,7 +18,7 @@ _MACHINES = [
     {"sys_platform": "darwin", "platform_machine": "x86_64"},
     {"sys_platform": "win32", "platform_machine": "AMD64"},
 ]
-locks = pytest.mark.parametrize("name", EXTRAS)
+locks = pytest.mark.parametrize("name", FILES)
 
 
 def entries(name: str) -> dict[str, Requirement]:

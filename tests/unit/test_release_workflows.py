@@ -132,7 +132,29 @@ def missing_permissions(job: dict[str, Any]) -> set[tuple[str, str]]:
 def test_every_workflow_that_init_writes_gives_what_is_asked_for() -> None:
     for file in own_workflows():
         for job in yaml.safe_load(file.text)["jobs"].values():
-            assert missing_permissions(job) == set()
+            if "uses" in job:
+                assert missing_permissions(job) == set()
+
+
+def test_the_documentation_is_published_beside_the_catalogue() -> None:
+    """By an artifact's id, which stays what it was; built without a right, from the branch that may deploy."""
+    jobs = read(DIRECTORY / "site.yml")["jobs"]
+    build, pages = jobs["documentation"], jobs["pages"]
+    assert build["permissions"] == {"contents": "read"}
+    assert build["steps"][0]["with"]["ref"] == "${{ github.event.repository.default_branch }}"
+    assert build["steps"][1]["with"]["extra"] == "docs"
+    assert build["outputs"]["artifact"] == "${{ steps.upload.outputs.artifact-id }}"
+    assert build["steps"][-1]["with"]["path"] == build["steps"][-2]["run"].rpartition(" ")[2]
+    assert pages["needs"] == "documentation"
+    assert pages["with"] == {"documentation": "${{ needs.documentation.outputs.artifact }}"}
+    steps = read(DIRECTORY / "pages.yml")["jobs"]["write"]["steps"]
+    (taken,) = [s for s in steps if "documentation" in str(s.get("if"))]
+    assert taken["with"] == {
+        "artifact-ids": "${{ inputs.documentation }}",
+        "path": f"{steps[-1]['with']['path']}/docs",
+        "merge-multiple": True,
+    }
+    assert steps.index(taken) == len(steps) - 2  # after the site is written
 
 
 RELEASES = [path for path in WORKFLOWS if path.name in ("build.yml", "runtime.yml")]

@@ -253,6 +253,8 @@ def test_a_command_is_known(step: Step, values: dict[str, str]) -> None:
                 assert f"\n{name} = [" in (ROOT / "pyproject.toml").read_text()
         case ["python", "-m", "tests.support.tool_dist", *options]:
             assert options[::2] == ["--tag", "--on-branch", "--out", "--github-output"]
+        case ["python", "-m", "tests.docs", _]:
+            assert step.job == "documentation"
         case ["python", "-m", "pytest", *files]:
             assert [file for file in files if not (ROOT / file).exists()] == []
         case ["make", target] | ["sudo", "make", target]:
