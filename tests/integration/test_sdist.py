@@ -16,6 +16,7 @@ from modelwheel.errors import SpecError, UsageError
 from modelwheel.packaging.project import load_manifests
 from modelwheel.packaging.sdist import unpack
 from modelwheel.platforms import PLATFORMS
+from modelwheel.wheelfile.reports import read_timings
 from modelwheel.wheelfile.wheel import open_wheel
 from tests.support.commands import Modelwheel, run
 from tests.support.interrupting import become_another_user
@@ -115,6 +116,12 @@ def test_it_is_the_same_elsewhere(
     ).json
     assert result["run"] == ["mlp-1.0.0/sdist"]
     assert Path(result["sdist"]).read_bytes() == sdist.read_bytes()
+
+
+def test_the_times_of_the_framework_are_beside_it(built: Built, sdist: Path) -> None:
+    """Those of the wheel, whose reference is the same; its wheels get them."""
+    theirs = [timing for timing in read_timings(built.wheel("mlp")) if timing.framework]
+    assert list(read_timings(sdist)) == theirs != []
 
 
 def test_pip_builds_a_wheel_from_it(

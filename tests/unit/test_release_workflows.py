@@ -181,6 +181,7 @@ def test_every_platform_has_a_job_of_its_own(path: Path) -> None:
         if of_a_model:  # a model may have no CPU level there; the runtime has all
             assert job["if"] == f"{wanted} != null"
             given["package"] = "${{ inputs.package }}"
+            given["measured"] = "${{ needs.sdist.outputs.measured }}"
         assert job["with"] == given
     assert set(jobs["plan"]["needs"]) == {lists, "sdist", *called}
     assert not any("strategy" in job for job in jobs.values())
@@ -207,8 +208,9 @@ def taken_by(path: Path) -> dict[str, str]:
             if step.get("uses", "").startswith("actions/download-artifact@"):
                 assert not {"name", "pattern"} & set(step["with"])
                 # Measurements are as trustworthy as the jobs that made them; attestations are signed.
-                if step["with"]["path"] not in ("measured", "attestation"):
-                    taken[name] = step["with"]["artifact-ids"]
+                artifact = step["with"]["artifact-ids"]
+                if not artifact.endswith((".measured }}", ".attestation }}")):
+                    taken[name] = artifact
     return taken
 
 

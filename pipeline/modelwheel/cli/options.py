@@ -211,17 +211,18 @@ def append_output(path: Path | None, **outputs: str) -> None:
 
 
 def hand_on(files: Sequence[Path], out: Path, github_output: Path | None) -> None:
-    """Appends `sums`, the SHA-256 of all files in `out`, for the jobs that take the files over.
+    """Appends `sums`, the SHA-256 of these files in `out`, for the jobs that take the files over.
 
     Raises:
-        UsageError: There is anything else in `out`.
+        UsageError: There is anything else in `out` but the times beside them.
     """
     if github_output is None:
         return
     from ..packaging.checksums import format_checksums
     from ..util.files import digest_file
+    from ..wheelfile.reports import BENCH_SUFFIX
 
-    require_only([file.name for file in files], out)
+    require_only([file.name + ending for file in files for ending in ("", BENCH_SUFFIX)], out)
     hashes = {file.name: digest_file(file).sha256 for file in files}
     append_output(github_output, sums=format_checksums(hashes))
 

@@ -212,6 +212,7 @@ class _Build:
             self._deliver_wheel(record)
         elif isinstance(step, SdistStep):
             self.result.sdist = deliver(record, self._store, self._options.out)
+            self._deliver_times(self.result.sdist)
         elif isinstance(step, BundleStep):
             model = self._request.spec.model
             path = self._options.out / f"{self._request.spec.module}-{model.version}"
@@ -234,9 +235,13 @@ class _Build:
         self.result.wheel = deliver(self._records[f"{name}/wheel"], store, out)
         report = store.read_bytes(verified, REPORT)
         deliver_report(report, self.result.wheel)
-        times = store.read_bytes(self._records[f"{name}/reference"], TIMES)
-        deliver_times(times, self.result.wheel)
+        self._deliver_times(self.result.wheel)
         self.result.report = parse_report(report)
+
+    def _deliver_times(self, path: Path) -> None:
+        """Delivers how long the framework takes, beside a wheel or source distribution."""
+        record = self._records[f"{self._request.name}/reference"]
+        deliver_times(self._store.read_bytes(record, TIMES), path)
 
 
 def exit_code(results: Iterable[BuildResult]) -> int:

@@ -17,8 +17,7 @@ from ..wheelfile.reports import (
     BENCH_SUFFIX,
     REPORT_SUFFIX,
     Timing,
-    read_timings,
-    write_timings,
+    write_framework,
 )
 from ..wheelfile.unverified import mark_unverified
 from ..wheelfile.wheel import open_wheel
@@ -68,15 +67,14 @@ def deliver_report(content: bytes, wheel: Path) -> None:
         write_atomically(wheel.with_name(wheel.name + REPORT_SUFFIX), content)
 
 
-def deliver_times(content: bytes, wheel: Path) -> None:
-    """Writes how long the framework takes next to a wheel, beside what else was timed of the same file.
+def deliver_times(content: bytes, path: Path) -> None:
+    """Writes how long the framework takes next to a wheel or source distribution, beside what else was timed of the same file.
 
     Args:
         content: A `FrameworkTimes`.
-        wheel: The wheel.
+        path: The wheel or source distribution.
     """
     found = FrameworkTimes.model_validate_json(content)
-    ours = [timing for timing in read_timings(wheel) if not timing.framework]
     theirs = [
         Timing(
             level="",
@@ -88,9 +86,8 @@ def deliver_times(content: bytes, wheel: Path) -> None:
         )
         for one in found.times
     ]
-    if ours or theirs:
-        with writing_to(wheel.parent):
-            write_timings([*ours, *theirs], wheel)
+    with writing_to(path.parent):
+        write_framework(theirs, path)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import ModelwheelError
+from ..wheelfile.reports import read_timings, write_framework
 
 
 @dataclass(frozen=True)
@@ -22,12 +23,18 @@ class Outcome:
 
 
 def record_outcome(sdist: Path, build: Callable[[], tuple[Path, ...]]) -> Outcome:
-    """Builds the wheels of a source distribution; an error becomes part of the outcome."""
+    """Builds the wheels of a source distribution; an error becomes part of the outcome.
+
+    The wheels get the times of the framework that are beside the source distribution.
+    """
     start = time.monotonic()
     wheels: tuple[Path, ...] = ()
     error = None
     try:
+        framework = [timing for timing in read_timings(sdist) if timing.framework]
         wheels = build()
+        for wheel in wheels:
+            write_framework(framework, wheel)
     # Only expected errors: a bug must not pass for a wheel that cannot be built.
     except ModelwheelError as caught:
         error = caught

@@ -1,7 +1,8 @@
 """What is stored beside a wheel: the report of its self-test, its timings, and when it was released.
 
 The first two come from the wheel itself (`python -m model_NAME selftest --json` and `bench --json`). All are
-named after it. The catalogue shows them; `modelwheel download` copies them with the wheel.
+named after it. The catalogue shows them; `modelwheel download` copies them with the wheel. A source distribution has
+the times of the framework beside it, which its wheels get.
 """
 
 from __future__ import annotations
@@ -217,6 +218,17 @@ def write_timings(timings: Sequence[Timing], wheel: Path) -> None:
     write_atomically(_beside(wheel, BENCH_SUFFIX), content + b"\n")
 
 
+def write_framework(theirs: Sequence[Timing], wheel: Path) -> None:
+    """Stores the times of a framework beside a wheel or source distribution, with the wheel's own that are there.
+
+    Raises:
+        WheelError: What is there is not valid.
+    """
+    ours = [timing for timing in read_timings(wheel) if not timing.framework]
+    if ours or theirs:
+        write_timings([*ours, *theirs], wheel)
+
+
 def fastest(rounds: Iterable[Sequence[Timing]]) -> tuple[Timing, ...]:
     """The best time of each call over several rounds of the same calls."""
     return tuple(
@@ -259,7 +271,7 @@ def _content(path: Path) -> bytes | None:
         raise WheelError(f"cannot read {path}: {error.strerror or error}", code="MW602") from None
     if len(content) > MAX_REPORT:
         raise WheelError(
-            f"{path}: has more than {size_text(MAX_REPORT)}. Write it again with `modelwheel report`.",
+            f"{path}: has more than {size_text(MAX_REPORT)}. Remove it, or write it again with `modelwheel report`.",
             code="MW602",
         )
     return content
@@ -277,6 +289,6 @@ def parse_beside(content: bytes | None, origin: str, parse: Callable[[bytes], _T
         return parse(content)
     except ValidationError as error:
         raise WheelError(
-            f"{origin}: {first_mistake(error)}. Write it again with `modelwheel report`.",
+            f"{origin}: {first_mistake(error)}. Remove it, or write it again with `modelwheel report`.",
             code="MW602",
         ) from None
