@@ -33,7 +33,7 @@ def _row(spec: Spec) -> tuple[str, ...]:
         f"[{name}]({spec.path.name})",
         (spec.model.description or "").strip(),
         _FORMATS[spec.origin.model_format],
-        package.weights_license or "not stated: not to be published",
+        package.weights_license or "not stated: not published",
         shown if picture.exists() else "",
     )
 

@@ -239,6 +239,7 @@ def _describe_model(spec: Spec) -> manifest.Model:
         summary=summary,
         license=package.license,
         weights_license=package.weights_license,
+        publish=package.publish,
         license_files=tuple(str(Path(LICENSES, name)) for name in spec.license_texts),
         urls=dict(package.urls),
         keywords=package.keywords,

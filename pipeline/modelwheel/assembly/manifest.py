@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from ..accuracy import Truth
 from ..compiler.fusions import Replaced
@@ -59,6 +59,8 @@ class Model(JsonRecord):
     summary: str
     license: str
     weights_license: str | None
+    publish: bool = Field(default=True, exclude_if=bool)
+    """Whether it may be released."""
     license_files: tuple[str, ...]
     """Paths of the licence texts."""
     urls: dict[str, str]

@@ -212,7 +212,7 @@ def _print_valid(specs: Sequence[Spec], as_json: bool) -> None:
         print_json({"problems": []})
         return
     for spec in specs:
-        if spec.package.weights_license is None:
+        if spec.package.lacks_license:
             say(f"warning: {spec.path}: {UNKNOWN_LICENSE}: {STATE_LICENSE}", err=True)
             warning = f"{UNKNOWN_LICENSE}: {STATE_LICENSE}"
             annotate([Annotation("warning", warning, spec.model.name, spec.path, 1)])

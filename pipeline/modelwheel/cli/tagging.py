@@ -63,7 +63,9 @@ def release_plan(
     for one in due:
         say(f"{one.tag}  {one.spec}{'  new project' if one.new_project else ''}")
     _warn(due, chosen)
-    say(f"{count(len(due), 'model')} to release, {len(loaded) - len(due)} released")
+    never = sum(not spec.package.publish for spec in loaded)
+    kept = f", {never} with `publish: false`" if never else ""
+    say(f"{count(len(due), 'model')} to release, {len(loaded) - len(due) - never} released{kept}")
 
 
 def _released_tags(specs: Sequence[Spec], given: str | None) -> list[str] | None:
@@ -128,7 +130,7 @@ def tag(
 ) -> None:
     """Tag the current commit as the release of each spec: NAME-VERSION.
 
-    Tags that exist are kept. A spec that is not committed, or differs from what its tag released, is an error. GitHub starts
+    Tags that exist are kept. A spec that is not committed, differs from what its tag released, or has `publish: false` is an error. GitHub starts
     no workflow if more than three tags arrive together; and none for a tag that a workflow pushed with its own token.
     """
     from ..release.due import make_tags

@@ -254,7 +254,7 @@ def _refuse(spec: Spec, error: ModelwheelError) -> _Inspected:
 
 def _judge_licence(spec: Spec) -> Iterator[Finding]:
     # A model without a spec has no licence at all, which is said where it is named.
-    if spec.package.weights_license is None and not spec.is_bare:
+    if spec.package.lacks_license and not spec.is_bare:
         yield Finding("warning", "weights-licence", UNKNOWN_LICENSE, STATE_LICENSE)
 
 

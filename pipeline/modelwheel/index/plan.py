@@ -5,7 +5,7 @@ The index itself is the record of what is done, so that an interrupted publicati
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal, Protocol
@@ -196,8 +196,8 @@ class _Distribution:
     project: NormalizedName
     version: str
     platforms: frozenset[str] = frozenset()
-    licensed: bool = True
-    """Whether it states the licence of the weights; what has no weights needs none."""
+    manifests: tuple[Manifest, ...] = ()
+    """Of a model; other distributions need no licence of weights."""
 
 
 def make_plan(
@@ -305,7 +305,10 @@ def _refusals(distribution: _Distribution, size: int, rules: Rules) -> Iterator[
             f"the version {distribution.version} has a local part, which public indexes refuse: set "
             "model.version without it (--any-index uploads it anyway)"
         )
-    if not distribution.licensed:
+    models = [manifest.model for manifest in distribution.manifests]
+    if not all(model.publish for model in models):
+        yield "its spec has `publish: false`: it is built and never released"
+    elif any(model.weights_license is None for model in models):
         yield (
             "does not state the licence of the weights: set package.weights_license in the spec, such as CC-BY-4.0, or "
             "LicenseRef-NAME for one without an SPDX identifier, and build it again"
@@ -333,8 +336,8 @@ def _read_distribution(path: Path) -> _Distribution:
         require_verified(wheel)
         wheel.require_own_name()
         platforms = frozenset(tag.platform for tag in wheel.tags)
-        licensed = not wheel.has_manifest or _states_licence([wheel.manifest])
-        return _Distribution(path, wheel.distribution, str(wheel.version), platforms, licensed)
+        manifests = (wheel.manifest,) if wheel.has_manifest else ()
+        return _Distribution(path, wheel.distribution, str(wheel.version), platforms, manifests)
     try:
         project, version = parse_sdist_filename(path.name)
     except InvalidSdistFilename:
@@ -346,9 +349,5 @@ def _read_distribution(path: Path) -> _Distribution:
             f"{path} contains {metadata.name} {metadata.version}; "
             "restore the file name that it was built with"
         )
-    licensed = not contents.manifest_texts or _states_licence(contents.manifests)
-    return _Distribution(path, project, str(version), licensed=licensed)
-
-
-def _states_licence(manifests: Iterable[Manifest]) -> bool:
-    return all(manifest.model.weights_license is not None for manifest in manifests)
+    manifests = contents.manifests if contents.manifest_texts else ()
+    return _Distribution(path, project, str(version), manifests=manifests)

@@ -104,7 +104,9 @@ def _label_text(labels: Sequence[str]) -> str:
 
 
 def _classifiers(manifests: Sequence[Manifest]) -> Iterator[str]:
-    """Of the list of classifiers that indexes accept."""
+    """Of the list of classifiers that indexes accept, but for a wheel that none may accept."""
     yield from _CLASSIFIERS
     yield from (_LANGUAGES[one] for one in manifests[0].model.interfaces if one in _LANGUAGES)
     yield from {_SYSTEMS[PLATFORMS[one.platform].system] for one in manifests}
+    if not manifests[0].model.publish:
+        yield "Private :: Do Not Upload"  # PyPI refuses what has it

@@ -15,7 +15,7 @@ from ..spec import Spec
 from ..util.process import ProcessError
 from ..util.text import one_line
 from .changes import WorkingTree
-from .selection import find_change, release_tag, require_released_once
+from .selection import find_change, release_tag, require_publishable, require_released_once
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ def list_due(
     published: Collection[str] | None = None,
     is_new: Callable[[Spec], bool] | None = None,
 ) -> list[Due]:
-    """The specs whose versions have no release yet.
+    """The specs whose versions have no release yet, without those with `publish: false`.
 
     Args:
         specs: In git checkouts with all tags.
@@ -61,7 +61,8 @@ def list_due(
             else not _versions(spec, {*known[spec.path], *(published or ())}),
         )
         for spec in specs
-        if release_tag(spec) not in (known[spec.path] if published is None else published)
+        if spec.package.publish
+        and release_tag(spec) not in (known[spec.path] if published is None else published)
     ]
 
 
@@ -95,10 +96,12 @@ def make_tags(specs: Sequence[Spec], remote: str | None = None) -> Iterator[tupl
         Each tag, and what was done: `new`, `there already`, or `pushed`.
 
     Raises:
-        SpecError: A spec is not committed as it is, or was released with other contents. Then no tag is made.
+        SpecError: A spec is not committed as it is, was released with other contents, or has `publish: false`. Then no
+            tag is made.
         PublishError: A tag cannot be made or pushed.
         UsageError: A spec is not in a checkout, or the checkout may lack tags.
     """
+    require_publishable(specs)
     require_released_once(specs)
     for spec in specs:
         changed = find_change(spec, WorkingTree.of(spec.directory).changes_since("HEAD"))

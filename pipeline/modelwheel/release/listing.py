@@ -19,7 +19,7 @@ from ..util.files import digest_file
 from ..util.text import one_line
 from ..util.words import count, suggest
 from ..versions import RUNTIME, RUNTIME_VERSION
-from .selection import release_tag
+from .selection import release_tag, require_publishable
 
 
 def list_release(
@@ -42,6 +42,7 @@ def list_release(
 
     Raises:
         UsageError: There are several specs, a platform is unknown, or there is nothing to build.
+        SpecError: The spec has `publish: false`.
     """
     if len(specs) != 1:
         raise UsageError(
@@ -49,6 +50,7 @@ def list_release(
             "select it with --tag",
             code="MW208",
         )
+    require_publishable(specs)
     spec = specs[0]
     wanted = _wanted_platforms(platforms, allowed, musllinux=musllinux)
     usable = [p for p in wanted if spec.resolve_levels(p.objects.architecture)]

@@ -23,6 +23,20 @@ def release_tag(spec: Spec) -> str:
     return f"{spec.model.name}-{spec.model.version}"
 
 
+def require_publishable(specs: Sequence[Spec]) -> None:
+    """Refuses to begin the release of what must not be released.
+
+    Raises:
+        SpecError: A spec has `publish: false`.
+    """
+    for spec in specs:
+        if not spec.package.publish:
+            raise SpecError(
+                f"{spec.path} has `publish: false` in section `package`, so it has no release; remove that line to release it",
+                code="MW114",
+            )
+
+
 def select_changed(specs: Sequence[Spec], revision: str) -> list[Spec]:
     """The specs that changed, or whose files changed, since this branch left another one.
 

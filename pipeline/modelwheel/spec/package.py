@@ -74,7 +74,10 @@ def _check_label(label: str) -> str:
 
 UNKNOWN_LICENSE = "the licence of the weights is not stated, and `publish` refuses such wheels"
 """What is said of a spec without `weights_license`."""
-STATE_LICENSE = "set package.weights_license, such as CC-BY-4.0, or LicenseRef-NAME with the text in license_files"
+STATE_LICENSE = (
+    "set package.weights_license, such as CC-BY-4.0, or LicenseRef-NAME with the text in license_files; or "
+    "`publish: false` for a model that is built and never released"
+)
 """What to do then."""
 
 License = Annotated[Line, AfterValidator(_check_license)]
@@ -92,6 +95,13 @@ class PackageSection(Section):
     weights_license: License | None = Field(
         default=None,
         description="Licence of the weights, as an SPDX expression. Omitted: not known, and not published.",
+    )
+    publish: StrictBool = Field(
+        default=True,
+        # Digests of specs are compared with those of releases: one that does not say it stays as it was.
+        exclude_if=bool,
+        description="Whether the wheel may be released. `false` for a model that is built and tested, and whose wheel stays "
+        "here, such as one whose authors state no licence: `release-plan` leaves it out, `tag` and `publish` refuse it.",
     )
     license_files: Annotated[
         tuple[RelativePath, ...], Field(max_length=32), AfterValidator(unique)
@@ -137,6 +147,11 @@ class PackageSection(Section):
     gen_benchmark: StrictBool = Field(
         default=True, description="Whether bundles have the program NAME_benchmark."
     )
+
+    @property
+    def lacks_license(self) -> bool:
+        """Whether `publish` will refuse the wheel because nobody knows the licence of the weights."""
+        return self.publish and self.weights_license is None
 
     @property
     def programs(self) -> tuple[Program, ...]:

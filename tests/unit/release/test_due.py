@@ -8,6 +8,7 @@ import pytest
 
 from modelwheel.errors import PublishError, SpecError
 from modelwheel.release.due import list_due, make_tags
+from modelwheel.release.listing import list_release
 from modelwheel.spec import Spec, find_specs, load_specs
 from tests.support.commands import Modelwheel
 from tests.support.github import GitHub, serve_github
@@ -51,6 +52,18 @@ def test_what_has_no_tag_is_due(repository: Repository) -> None:
     repository.git("tag", "beta-gamma-1.0.0")
     repository.git("tag", "beta-0.9")
     assert due() == {"alpha-1.0.0": True, "beta-1.0.0": False}
+
+
+def test_what_must_stay_here_is_never_due(repository: Repository) -> None:
+    write(repository, "beta", more="package: {publish: false}\n")
+    repository.commit({})
+    assert due() == {"alpha-1.0.0": True, "beta-gamma-1.0.0": True}
+    with pytest.raises(SpecError, match="so it has no release; remove that line"):
+        next(make_tags(specs()))
+    assert repository.git("tag", "--list") == ""
+    (beta,) = [spec for spec in specs() if spec.model.name == "beta"]
+    with pytest.raises(SpecError, match="`publish: false`"):
+        list_release([beta])
 
 
 def test_a_released_version_never_changes(repository: Repository) -> None:

@@ -48,6 +48,7 @@ def test_a_reader_learns_what_it_is(path: Path) -> None:
     assert package.summary
     assert "Source" in package.urls
     assert (package.weights_license is None) == (path.stem in WITHOUT_LICENSE)
+    assert package.publish == (package.weights_license is not None)
 
 
 def test_the_table_is_that_of_the_specs() -> None:
