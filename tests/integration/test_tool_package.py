@@ -118,6 +118,22 @@ def test_the_files_have_what_they_need_and_nothing_else(dist: Path, wheel: Path)
     assert {name for name in names if ".dist-info/" not in name} == ours
 
 
+def test_links_of_the_page_on_the_package_index_lead_to_the_repository(wheel: Path) -> None:
+    """That page has no files beside it, and no headings to jump to."""
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
+        page = archive.read(name).decode()
+    links = re.findall(r"\]\(([^)\s]+)\)", page)
+    assert len(links) > 20
+    assert [link for link in links if not link.startswith("https://")] == []
+    root = f"https://github.com/modelwheel/modelwheel/blob/v{__version__}/"
+    ours = [link.removeprefix(root) for link in links if link.startswith(root)]
+    (picture,) = [link for link in links if link.endswith(".svg") and "githubusercontent" in link]
+    ours.append(picture.partition(f"/v{__version__}/")[2])
+    assert [path for path in ours if not (ROOT / path.partition("#")[0]).is_file()] == []
+    assert any(path.startswith("README.md#") for path in ours)
+
+
 def test_it_runs_where_no_checkout_is(installed: Installed, tmp_path: Path) -> None:
     assert installed("--version", cwd=tmp_path).out == f"modelwheel {__version__}\n"
     said = installed("explain", "MW302", cwd=tmp_path).out
