@@ -52,6 +52,8 @@ class GitHub:
     releases: list[dict[str, Any]] = field(default_factory=list)
     contents: dict[int, bytes] = field(default_factory=dict)
     """Of assets, by their numbers."""
+    settings: dict[str, Any] = field(default_factory=dict)
+    """What GET answers below the repository, by path; lists page by page. A number is the status of a refusal."""
     requests: list[tuple[str, str, str]] = field(default_factory=list)
     """Method, path and token of each."""
     storage: list[str] = field(default_factory=list)
@@ -210,6 +212,11 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self._say(status, answer)
 
     def _act(self, path: str) -> tuple[int, Any]:
+        if self.command == "GET" and path in self.github.settings:
+            answer = self.github.settings[path]
+            if isinstance(answer, int):
+                return answer, {"message": "Resource not accessible by personal access token"}
+            return self._page(answer) if isinstance(answer, list) else (200, answer)
         for method, pattern, act in (
             ("GET", r"", self._repository),
             ("GET", r"/releases", self._list),

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
 from ..api.settings import open_store
 from .app import MAINTENANCE, app
-from .options import AsJson
-from .output import print_json
+from .options import AsJson, GithubRepository, refuse_together, refuse_without
+from .output import print_json, tell
 from .stores import with_store
 
 
@@ -22,7 +22,12 @@ class Role(str, Enum):
 
 
 @app.command(
-    rich_help_panel=MAINTENANCE, examples=["modelwheel doctor", "modelwheel doctor --for release"]
+    rich_help_panel=MAINTENANCE,
+    examples=[
+        "modelwheel doctor",
+        "modelwheel doctor --for release",
+        "modelwheel doctor --github --github-repository org/models",
+    ],
 )
 @with_store
 def doctor(
@@ -35,9 +40,24 @@ def doctor(
             "then the package index is asked too.",
         ),
     ] = None,
+    github: Annotated[
+        bool,
+        typer.Option(
+            "--github",
+            help="Check the settings of the repository on GitHub instead: what releases and their pages need there. "
+            "GITHUB_TOKEN is a token that may read them.",
+        ),
+    ] = False,
+    github_repository: GithubRepository = None,
     as_json: AsJson = False,
 ) -> None:
     """Check this machine for everything modelwheel needs, and suggest fixes."""
+    if github:
+        refuse_together(
+            "--github", {"--for": role}, "it looks at a repository, not at this machine"
+        )
+        _check_github(github_repository, as_json=as_json)
+    refuse_without("--github", {"--github-repository": github_repository})
     from ..config import find_address
     from ..engine.doctor import check_address, check_store, diagnose, for_role
     from ..util.watching import step
@@ -58,3 +78,29 @@ def doctor(
     else:
         print_diagnosis(findings, None if role is None else role.value)
     raise typer.Exit(any(finding.required and not finding.ok for finding in findings))
+
+
+def _check_github(given: str | None, *, as_json: bool) -> NoReturn:
+    """Shows the settings of a repository, and ends the command."""
+    from .. import extras
+    from ..config import load_config, require_repository
+    from ..util.watching import step
+    from .display.progress import BuildDisplay
+    from .display.tables import print_diagnosis
+
+    repository = require_repository(given)
+    extras.require("publish", "`modelwheel doctor --github`")
+    from ..index.github.api import GitHub
+    from ..index.github.settings import examine
+
+    with (
+        GitHub(repository, report=tell) as github,
+        BuildDisplay(results=False) as display,
+        step(f"asking GitHub about {repository}", display),
+    ):
+        settings = list(examine(github, load_config().release.mode))
+    if as_json:
+        print_json(settings)
+    else:
+        print_diagnosis(settings, "github")
+    raise typer.Exit(any(setting.required and not setting.ok for setting in settings))

@@ -349,5 +349,5 @@ def _read_distribution(path: Path) -> _Distribution:
             f"{path} contains {metadata.name} {metadata.version}; "
             "restore the file name that it was built with"
         )
-    manifests = contents.manifests if contents.manifest_texts else ()
-    return _Distribution(path, project, str(version), manifests=manifests)
+    models = contents.manifests if contents.manifest_texts else ()
+    return _Distribution(path, project, str(version), manifests=models)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from rich.table import Column, Table
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # types alone: `doctor` should not wait for what `build` need
     from ...engine.check_models import CheckedModel
     from ...engine.doctor import Finding as Diagnosis
     from ...engine.doctor import Role
+    from ...index.github.settings import Setting
     from ...index.plan import Plan
     from ...release.measure import Measurement
     from ...release.parts import Parts
@@ -249,10 +250,17 @@ def _support(use: OpUse) -> str:
             return "[red]unknown to TensorFlow[/]"
 
 
-_READY = {None: "build wheels", "author": "compile models", "release": "release wheels"}
+_READY = {
+    None: "build wheels",
+    "author": "compile models",
+    "release": "release wheels",
+    "github": "release from GitHub",
+}
 
 
-def print_diagnosis(findings: Sequence[Diagnosis], role: Role | None = None) -> None:
+def print_diagnosis(
+    findings: Sequence[Diagnosis | Setting], role: Role | Literal["github"] | None = None
+) -> None:
     """One line for each check, with a fix below it where one is needed."""
     width = max(len(finding.name) for finding in findings)
     for finding in findings:
@@ -270,7 +278,10 @@ def print_diagnosis(findings: Sequence[Diagnosis], role: Role | None = None) -> 
         else f"Ready to {_READY[role]}"
     )
     if optional:
-        OUT.print(f"Missing, but only some commands need it: {', '.join(optional)}")
+        why = (
+            "Nobody else can see" if role == "github" else "Missing, but only some commands need it"
+        )
+        OUT.print(f"{why}: {', '.join(optional)}")
 
 
 def print_publication(plan: Plan) -> None:
