@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -217,9 +218,9 @@ class ModelSource(Section):
         resolved._directory = directory
         return resolved
 
+    @abstractmethod
     def given(self) -> dict[str, str]:
         """The fields that say what is fetched; `source_of` makes the source of them again."""
-        raise NotImplementedError
 
     def provenance(self, tree_sha256: str) -> dict[str, str]:
         """Where a model with this tree hash comes from, without credentials and local paths."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from abc import abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from urllib.parse import quote
@@ -56,9 +57,9 @@ class DownloadSource(ModelSource):
         return {}
 
     @property
+    @abstractmethod
     def shown(self) -> str:
         """The file in messages."""
-        raise NotImplementedError
 
     def given(self) -> dict[str, str]:
         return {"path": self.subdirectory, "sha256": self.sha256}
@@ -97,9 +98,9 @@ class SingleSource(DownloadSource):
     )
 
     @property
+    @abstractmethod
     def remote_name(self) -> str:
         """The name of the file where it comes from."""
-        raise NotImplementedError
 
     @property
     def is_archive(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from abc import abstractmethod
 from typing import Annotated, ClassVar
 
 from pydantic import AfterValidator, Field
@@ -28,9 +29,9 @@ class RepositorySource(ModelSource):
     )
 
     @property
+    @abstractmethod
     def address(self) -> str:
         """The repository as git takes it."""
-        raise NotImplementedError
 
     def __str__(self) -> str:
         return f"{redact(self.address)} at {self.commit}{in_quotes(self.subdirectory)}"
