@@ -209,7 +209,7 @@ def test_the_tests_in_the_source_pass_on_a_stateful_wheel(
     """Those of state and of all other calls, which travel with every source distribution."""
     assert built["places"]["wheel"]
     template = Path(__file__).parents[2] / "wheel_template/package/tests"
-    for name in ("test_model.py", "test_state.py"):
+    for name in ("test_model.py", "test_process.py", "test_state.py"):
         (tmp_path / name).write_bytes((template / name).read_bytes())
     conftest = (template / "conftest.py.in").read_text(encoding="utf-8")
     conftest = conftest.replace("{{ module }}", "model_places")

@@ -2,12 +2,8 @@
 
 import importlib
 import inspect
-import json
-import os
 import pickle
 import re
-import subprocess
-import sys
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -30,24 +26,6 @@ def assert_same(package, result, expected):
         assert result[name].shape == array.shape
 
 
-def run_python(*arguments, **environment):
-    return subprocess.run(
-        [sys.executable, *arguments],
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
-def runnable_levels(package):
-    for level in package.Model.levels:
-        try:
-            yield package.Model(level)
-        except ValueError:
-            continue
-
-
 @pytest.fixture
 def growing(package):
     """Positions of the inputs that grow with the batch."""
@@ -67,7 +45,7 @@ def any_rows(library, growing):
 # --- right ---------------------------------------------------------------------------------------
 
 
-def test_selftest_passes(package):
+def test_selftest_passes(package, run_python):
     done = run_python("-m", package.__name__, "selftest", "--quiet")
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.strip() == "passed"
@@ -75,7 +53,7 @@ def test_selftest_passes(package):
 
 @pytest.mark.usefixtures("stateless")
 @pytest.mark.parametrize("wrong", [False, True])
-def test_selftest_judges_a_reference(package, model, samples, tmp_path, wrong):
+def test_selftest_judges_a_reference(package, model, samples, tmp_path, wrong, run_python):
     reference = importlib.import_module(f"{package.__name__}._reference")
     arrays = {f"in/{name}": array for name, array in samples[-1].inputs.items()}
     for sample in samples:
@@ -183,7 +161,7 @@ def test_signatures_have_the_names_of_inputs(package):
     ]
 
 
-def test_about_and_arrays_of_files(package, model, arrays, tmp_path):
+def test_about_and_arrays_of_files(package, model, arrays, tmp_path, run_python):
     about = package.about()
     assert about["model"]["version"] == package.__version__
     assert [one["name"] for one in about["outputs"]] == [spec.name for spec in model.outputs]
@@ -467,77 +445,7 @@ def test_numbers_of_threads(package, threads, error):
         package.Model(threads=threads)
 
 
-def test_importing_and_running_starts_no_thread(package):
-    if not Path("/proc/self/task").is_dir():
-        pytest.skip("threads are counted in /proc")
-    done = run_python(
-        "-c",
-        "import numpy, os; before = len(os.listdir('/proc/self/task'))\n"
-        f"import {package.__name__} as m; m.Model()\n"
-        "assert len(os.listdir('/proc/self/task')) == before",
-    )
-    assert done.returncode == 0, done.stderr
-
-
-def test_importing_needs_little_beyond_numpy(package):
-    """Modules such as pathlib would take several times as long as everything else here."""
-    name = package.__name__
-    done = run_python(
-        "-c",
-        "import numpy, sys; before = set(sys.modules)\n"
-        f"import {name}; {name}.Model()\n"
-        "print(*set(sys.modules) - before)",
-    )
-    own = (name, "modelwheel_runtime", "numpy", "__future__")
-    assert [new for new in done.stdout.split() if new.partition(".")[0] not in own] == []
-    assert name in done.stdout
-
-
-# --- CPU levels ----------------------------------------------------------------------------------
-
-
-def test_levels_can_be_forced(package):
-    models = list(runnable_levels(package))
-    assert models
-    assert [model.level for model in models] == list(package.Model.levels[: len(models)])
-    assert package.Model().level in (models[-1].level, os.environ.get("MODELWHEEL_LEVEL"))
-    for model in models:
-        done = run_python(
-            "-c",
-            f"import {package.__name__} as m; print(m.Model().level)",
-            MODELWHEEL_LEVEL=model.level,
-        )
-        assert done.stdout.strip() == model.level
-
-
-def test_unknown_levels_are_refused(package):
-    with pytest.raises(ValueError, match="no such level"):
-        package.Model("no such level")
-    done = run_python("-m", package.__name__, "bench", MODELWHEEL_LEVEL="no such level")
-    assert done.returncode == 1
-    assert "MODELWHEEL_LEVEL" in done.stderr
-    assert "Traceback" not in done.stderr
-
-
 # --- what the package says about itself ----------------------------------------------------------
-
-
-def test_description(package, library):
-    done = run_python("-m", package.__name__)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith(f"{library.name} {package.__version__}")
-    for spec in package.Model.inputs + package.Model.outputs:
-        assert spec.name in done.stdout
-
-
-def test_bench_times_every_batch_size(package):
-    done = run_python("-m", package.__name__, "bench", "--seconds", "0.01")
-    assert done.returncode == 0, done.stderr
-    assert len(done.stdout.splitlines()) == 1 + len(package.Model.batch_sizes)
-    done = run_python("-m", package.__name__, "bench", "--seconds", "0.01", "--json")
-    for size, timing in zip(package.Model.batch_sizes, json.loads(done.stdout), strict=True):
-        assert timing["rule"] == f"{size}:{size}"
-        assert timing["nanoseconds"] > 0
 
 
 def test_repr_shows_the_signature(model):
@@ -545,7 +453,7 @@ def test_repr_shows_the_signature(model):
     assert model.level in repr(model)
 
 
-def test_build_files_are_where_the_package_says(package, interfaces):
+def test_build_files_are_where_the_package_says(package, interfaces, run_python):
     if "c" not in interfaces:
         with pytest.raises(FileNotFoundError, match="has no headers"):
             package.get_include()
