@@ -27,8 +27,8 @@ from modelwheel.index.client import parse_page
 from modelwheel.index.release_list import read_job
 from modelwheel.packaging.checksums import parse_checksums
 from modelwheel.source.archive import extract
-from modelwheel.source.git import _read_entries
-from modelwheel.source.git_repository import split_listing
+from modelwheel.source.git.fetching import _read_entries
+from modelwheel.source.git.repository import split_listing
 from modelwheel.source.placement import Placement
 from modelwheel.source.rules import Tally
 from modelwheel.spec import Spec, load_spec

@@ -15,8 +15,8 @@ from ..compiler.shapes import find_shape_problem
 from ..errors import SpecError
 from ..sandbox.choose import Sandbox
 from ..source import fetch as source
+from ..source.git.worktree import Worktree
 from ..source.unpinned import pin_address
-from ..source.worktree import Worktree
 from ..spec import DirectorySource
 from ..spec.scaffold import ModelDescription, Origin, TensorDescription, scaffold_spec
 from ..spec.schema import SCHEMA_NAME, write_schema

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from ..errors import UsageError
-from ..source.git_repository import FOREIGN
+from ..source.git.repository import FOREIGN
 from ..util.process import Completed, ProcessError, run
 
 

@@ -19,7 +19,7 @@ from ..util.files import FileDigest, digest_stream
 from ..util.names import UnsafePathError
 from ..util.text import one_line
 from ..util.trees import open_below, open_tree
-from .lfs import parse_pointer
+from .git.lfs import parse_pointer
 from .placement import Placement
 from .references import has_references, references_of
 from .rules import Tally

@@ -44,15 +44,15 @@ from .archive import extract
 from .directory import copy_files, digest_files, is_file, list_files, with_references
 from .download import Tell, Transfer, tell_nobody
 from .foreign import explain_directory, explain_file, readable_files
-from .git import fetch_tree
-from .huggingface import remote_of
+from .git.fetching import fetch_tree
+from .git.lfs import fill, read_pointer
+from .git.worktree import Worktree
+from .hosts.huggingface import remote_of
 from .kept import Kept
-from .lfs import fill, read_pointer
 from .obtain import obtain
 from .placement import Placement
 from .references import has_references, references_of
 from .rules import Tally
-from .worktree import Worktree
 
 FETCH_TIMEOUT = 900.0
 """Seconds that one download may take."""

@@ -19,9 +19,9 @@ from ..spec.sources import (
     SingleSource,
     ZenodoSource,
 )
-from . import github, python_index, zenodo
 from .download import Place, Transfer, download, open_reader
-from .objects import download_object, is_object
+from .hosts import github, python_index, zenodo
+from .hosts.objects import download_object, is_object
 
 if TYPE_CHECKING:
     from ..util.http import Reader

@@ -22,8 +22,8 @@ from ..store.store import Store
 from ..util.files import digest_file
 from .download import Place, Tell, Transfer, open_reader
 from .fetch import FETCH_TIMEOUT, FetchedModel, fetch
-from .git_repository import list_remote
-from .huggingface import remote_of
+from .git.repository import list_remote
+from .hosts.huggingface import remote_of
 from .obtain import obtain_place, place_beside
 from .references import find_references
 

@@ -14,8 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from modelwheel.source import git as git_module
-from modelwheel.source import git_repository
 from modelwheel.source.download import Transfer
 from modelwheel.source.fetch import (
     FetchedModel,
@@ -23,7 +21,9 @@ from modelwheel.source.fetch import (
     look_up,
     source_key,
 )
-from modelwheel.source.git_repository import Remote
+from modelwheel.source.git import fetching as git_module
+from modelwheel.source.git import repository as git_repository
+from modelwheel.source.git.repository import Remote
 from modelwheel.spec import GitSource
 from modelwheel.store.store import Store
 from modelwheel.util.process import Ceiling

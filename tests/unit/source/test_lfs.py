@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 from modelwheel.errors import SourceError, UnsupportedModelError
-from modelwheel.source import download, lfs
+from modelwheel.source import download
 from modelwheel.source.fetch import fetch, source_key
-from modelwheel.source.lfs import Server
-from modelwheel.source.lfs_server import origin_of
+from modelwheel.source.git import lfs
+from modelwheel.source.git.lfs import Server
+from modelwheel.source.git.lfs_server import origin_of
 from modelwheel.spec.sources import DirectorySource, GitSource, HuggingFaceSource
 from modelwheel.store.store import Store
 from tests.support.lfs_host import Host, bare_copy, pointer, serve_git

@@ -11,8 +11,8 @@ from moto.server import ThreadedMotoServer
 
 from modelwheel import extras
 from modelwheel.errors import EnvironmentProblemError
-from modelwheel.source import objects
 from modelwheel.source.fetch import fetch
+from modelwheel.source.hosts import objects
 from modelwheel.spec.sources import ArchiveSource, FileSource
 from modelwheel.store.store import Store
 from tests.support.file_host import serve_files

@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
-from modelwheel.source import download, github, kept, zenodo
+from modelwheel.source import download, kept
 from modelwheel.source.fetch import fetch, look_up, source_key
+from modelwheel.source.hosts import github, zenodo
 from modelwheel.spec.sources import (
     ExtraFile,
     FileSource,
@@ -459,7 +460,7 @@ def test_a_package_in_a_directory_of_this_machine(
 def test_pip_itself_says_where_the_index_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from modelwheel.source import python_index
+    from modelwheel.source.hosts import python_index
 
     point_pip_at(monkeypatch, tmp_path, "")
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from modelwheel.source.worktree import Pin, Worktree
+from modelwheel.source.git.worktree import Pin, Worktree
 from tests.support.repositories import Repository, isolate_git
 from tests.support.sources import write
 

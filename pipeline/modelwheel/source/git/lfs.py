@@ -14,20 +14,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 from urllib.parse import urlsplit
 
-from ..errors import SourceError
-from ..util.files import FileDigest, digest_file
-from ..util.records import parse_json
-from ..util.text import one_line
-from ..util.trees import open_plain
-from ..util.urls import redact
-from ..util.words import shorten, size_text
-from .download import Place, Transfer, download, explained, open_reader
-from .rules import MAX_MODEL_BYTES
+from ...errors import SourceError
+from ...util.files import FileDigest, digest_file
+from ...util.records import parse_json
+from ...util.text import one_line
+from ...util.trees import open_plain
+from ...util.urls import redact
+from ...util.words import shorten, size_text
+from ..download import Place, Transfer, download, explained, open_reader
+from ..rules import MAX_MODEL_BYTES
 
 if TYPE_CHECKING:
     import requests
 
-    from ..util.http import Reader
+    from ...util.http import Reader
 
 # Pointer files are smaller than 1024 bytes and begin with their version (docs/spec.md).
 _START = b"version https://git-lfs.github.com/spec/"
@@ -250,7 +250,7 @@ class _Api:
         return answer
 
     def _post(self, objects: Sequence[Mapping[str, Any]]) -> tuple[int, Any]:
-        from ..util.http import no_auth, read_body
+        from ...util.http import no_auth, read_body
 
         def parse(response: requests.Response) -> tuple[int, Any]:
             content = read_body(response, _MAX_ANSWER, min(self._timeout, _SECONDS))

@@ -13,20 +13,20 @@ from functools import partial
 from itertools import islice
 from pathlib import Path, PurePosixPath
 
-from ..errors import SourceError
-from ..spec.sources import ExtraFile
-from ..util.files import copy_exactly
-from ..util.names import UnsafePathError
-from ..util.process import ProcessError
-from ..util.text import one_line
-from ..util.urls import redact
-from ..util.words import size_text
+from ...errors import SourceError
+from ...spec.sources import ExtraFile
+from ...util.files import copy_exactly
+from ...util.names import UnsafePathError
+from ...util.process import ProcessError
+from ...util.text import one_line
+from ...util.urls import redact
+from ...util.words import size_text
+from ..download import Transfer
+from ..placement import Placement, below
+from ..rules import MAX_MODEL_BYTES, MAX_MODEL_DIRECTORIES, Tally, suggest_path
 from . import lfs
-from .download import Transfer
-from .git_repository import Remote, Repository, UnsuitableError
 from .lfs_server import origin_of
-from .placement import Placement, below
-from .rules import MAX_MODEL_BYTES, MAX_MODEL_DIRECTORIES, Tally, suggest_path
+from .repository import Remote, Repository, UnsuitableError
 
 _LISTED = 1000
 """How many paths are read to suggest one."""

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
-from .. import extras
-from ..errors import SourceError
-from ..spec.sources.addresses import OBJECT_SCHEMES
-from ..util.files import CHUNK
-from ..util.words import size_text, time_text
-from .download import Meter, Place, Transfer, require_content, require_size
-from .rules import MAX_MODEL_BYTES
+from ... import extras
+from ...errors import SourceError
+from ...spec.sources.addresses import OBJECT_SCHEMES
+from ...util.files import CHUNK
+from ...util.words import size_text, time_text
+from ..download import Meter, Place, Transfer, require_content, require_size
+from ..rules import MAX_MODEL_BYTES
 
 if TYPE_CHECKING:
     from typing import BinaryIO

@@ -14,11 +14,11 @@ from typing import Protocol
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-from ..errors import SourceError
-from ..spec.sources import is_local
-from ..util.process import ProcessError, run
-from ..util.records import parse_json
-from ..util.urls import redact, url_problem
+from ...errors import SourceError
+from ...spec.sources import is_local
+from ...util.process import ProcessError, run
+from ...util.records import parse_json
+from ...util.urls import redact, url_problem
 from .lfs import Origin, Server
 
 _SECONDS = 60.0

@@ -23,20 +23,20 @@ from packaging.utils import (
     parse_wheel_filename,
 )
 
-from ..errors import SourceError
-from ..spec.sources import PyPISource
-from ..util.files import digest_file
-from ..util.html_page import Link, read_links
-from ..util.process import ProcessError, run
-from ..util.python import module_command
-from ..util.urls import redact
-from ..util.words import first_few, suggest
-from .download import Place, explained
+from ...errors import SourceError
+from ...spec.sources import PyPISource
+from ...util.files import digest_file
+from ...util.html_page import Link, read_links
+from ...util.process import ProcessError, run
+from ...util.python import module_command
+from ...util.urls import redact
+from ...util.words import first_few, suggest
+from ..download import Place, explained
 
 if TYPE_CHECKING:
     import requests
 
-    from ..util.http import Reader
+    from ...util.http import Reader
 
 _MAX_PAGE = 64 << 20
 _PAGE_SECONDS = 300.0
@@ -191,7 +191,7 @@ def _by_name(links: Iterable[Link]) -> Mapping[str, Link]:
 def _read_page(
     project: str, index: str, reader: Reader, timeout: float, refusals: list[str]
 ) -> Mapping[str, Link]:
-    from ..util.http import read_body
+    from ...util.http import read_body
 
     url = urljoin(index.rstrip("/") + "/", quote(project) + "/")
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from urllib.parse import urlsplit
 
-from ..errors import SourceError
-from ..spec.sources import HuggingFaceSource, RepositorySource
-from ..spec.sources.repositories import HUGGING_FACE
-from ..util.urls import url_problem
-from .git_repository import Remote
+from ...errors import SourceError
+from ...spec.sources import HuggingFaceSource, RepositorySource
+from ...spec.sources.repositories import HUGGING_FACE
+from ...util.urls import url_problem
+from ..git.repository import Remote
 
 # git runs it in a shell when the host asks for credentials, and only for that host: the token is neither in an argument nor
 # in a file. Any user name is right.

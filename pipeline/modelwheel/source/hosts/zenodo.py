@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from ..errors import SourceError
-from ..spec.sources import ZenodoSource
-from ..spec.sources.files import DOI
-from ..util.records import parse_json
-from ..util.words import suggest
-from .download import Place, explained
+from ...errors import SourceError
+from ...spec.sources import ZenodoSource
+from ...spec.sources.files import DOI
+from ...util.records import parse_json
+from ...util.words import suggest
+from ..download import Place, explained
 
 if TYPE_CHECKING:
     import requests
 
-    from ..util.http import Reader
+    from ...util.http import Reader
 
 HOSTS = {"5281": "https://zenodo.org", "5072": "https://sandbox.zenodo.org"}
 """By the prefix of the DOI."""
@@ -67,7 +67,7 @@ def read_record(source: ZenodoSource, reader: Reader, timeout: float) -> Record:
     Raises:
         SourceError: There is none, or the DOI is that of all versions of a record.
     """
-    from ..util.http import read_body
+    from ...util.http import read_body
 
     found = DOI.fullmatch(source.zenodo)
     assert found is not None

@@ -11,16 +11,16 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
-from ..errors import SourceError
-from ..spec.sources import GitHubReleaseSource
-from ..util.records import parse_json
-from ..util.words import suggest
-from .download import Place, explained
+from ...errors import SourceError
+from ...spec.sources import GitHubReleaseSource
+from ...util.records import parse_json
+from ...util.words import suggest
+from ..download import Place, explained
 
 if TYPE_CHECKING:
     import requests
 
-    from ..util.http import Reader
+    from ...util.http import Reader
 
 _MAX_ANSWER = 16 << 20
 _SECONDS = 60.0
@@ -61,7 +61,7 @@ class Release:
     def _read(
         self, reader: Reader, url: str, timeout: float
     ) -> Mapping[str, Mapping[str, Any]] | None:
-        from ..util.http import no_auth, read_body
+        from ...util.http import no_auth, read_body
 
         def parse(response: requests.Response) -> Any:
             # A token may be of no use for another's public repository.

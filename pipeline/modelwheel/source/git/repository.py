@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
-from ..errors import SourceError
-from ..util.names import UnsafePathError
-from ..util.process import Ceiling, Completed, ProcessError, ProcessTimeoutError, read_output, run
-from ..util.urls import redact
-from ..util.words import time_text
-from .rules import MAX_MODEL_BYTES
+from ...errors import SourceError
+from ...util.names import UnsafePathError
+from ...util.process import Ceiling, Completed, ProcessError, ProcessTimeoutError, read_output, run
+from ...util.urls import redact
+from ...util.words import time_text
+from ..rules import MAX_MODEL_BYTES
 
 _T = TypeVar("_T")
 
