@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import itertools
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -24,7 +25,8 @@ from tests.bench.__main__ import ROOT, SET, build, make_models
 from tests.support.wheels import unpack
 
 _ROWS = 1000
-_ROUNDS = 400
+_SECONDS = 30
+"""Of one model, in turns of all its calls."""
 _Array = NDArray[Any]
 
 
@@ -61,7 +63,10 @@ def measure(model: Any) -> list[float]:
     for call in calls:
         np.testing.assert_array_equal(call(), expected)
     best = [float("inf")] * len(calls)
-    for turn in range(_ROUNDS):
+    end = time.monotonic() + _SECONDS
+    for turn in itertools.count():
+        if time.monotonic() > end:
+            break
         for number in range(len(calls))[:: 1 if turn % 2 else -1]:
             start = time.perf_counter()
             calls[number]()
