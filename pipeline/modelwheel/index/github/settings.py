@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
+from urllib.parse import quote
 
 from ...errors import PublishError
 from ...util.text import one_line
@@ -172,7 +173,9 @@ _BRANCH_RULES = {
 
 
 def _check_branch(github: GitHub, branch: str) -> Setting:
-    rules = {str(rule["type"]): rule for rule in github.list(f"/rules/branches/{branch}")}
+    rules = {
+        str(rule["type"]): rule for rule in github.list(f"/rules/branches/{quote(branch, safe='')}")
+    }
     missing = [word for rule, word in _BRANCH_RULES.items() if rule not in rules]
     checks = rules.get("required_status_checks", {}).get("parameters", {})
     contexts = [one["context"] for one in checks.get("required_status_checks", ())]
