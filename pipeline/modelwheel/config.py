@@ -38,6 +38,11 @@
     tls_key = "cluster/key.pem"
     resources = {licence = 2}                         # what workers have in addition, and each step takes 1 of
 
+    [metrics]
+    port = 9464                 # a build answers Prometheus there; a second one on the same machine goes without
+    host = "127.0.0.1"          # the address to listen at
+    file = "/var/lib/node_exporter/modelwheel.prom"   # written when a build ends
+
     [limits]
     tensor_elements = 4294967296     # the largest tensor that a model may ask for; also nodes, ...
 
@@ -243,6 +248,16 @@ class ClusterRules(_Section):
     """Further resources of Dask: workers of modelwheel have so much of each, and each step takes 1."""
 
 
+class MetricsRules(_Section):
+    """The section `metrics`: where builds show their metrics to Prometheus."""
+
+    port: Annotated[int, Constraint(strict=True, ge=1, le=65535)] | None = None
+    """The option `--metrics-port` overrides it."""
+    host: StrictStr = "127.0.0.1"
+    file: StrictStr | None = None
+    """For the textfile collector of Prometheus's node exporter."""
+
+
 class Config(_Section):
     """Everything in a `modelwheel.toml`."""
 
@@ -253,6 +268,7 @@ class Config(_Section):
     store: StoreRules = StoreRules()
     sandbox: SandboxRules = SandboxRules()
     cluster: ClusterRules = ClusterRules()
+    metrics: MetricsRules = MetricsRules()
     limits: Limits = Limits()
 
     @model_validator(mode="before")

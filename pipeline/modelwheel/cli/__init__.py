@@ -19,6 +19,7 @@ from . import (  # noqa: F401 - they add their commands to the application
     reference,
     release,
     repository,
+    runs,
     tagging,
     tune,
     wheels,

@@ -18,6 +18,8 @@ from .models import load_any
 from .options import (
     AsJson,
     ChangedSince,
+    JsonEvents,
+    MetricsPort,
     OnBranch,
     OptionalSpecsOrModels,
     Shard,
@@ -25,7 +27,7 @@ from .options import (
     build_rules,
     refuse_together,
 )
-from .output import print_json, say
+from .output import print_json, say, tell
 from .sandboxes import SandboxMode, open_sandbox
 
 if TYPE_CHECKING:
@@ -123,6 +125,8 @@ def check(
         ),
     ] = False,
     cluster: Cluster = None,
+    json_events: JsonEvents = None,
+    metrics_port: MetricsPort = None,
     sandbox: SandboxMode = None,
     as_json: AsJson = False,
 ) -> None:
@@ -137,6 +141,7 @@ def check(
         given |= {"--released-once": released_once, "--on-branch": on_branch, "--ops": ops}
         given |= {"--changed-since": changed_since, "--tag": tag, "--shard": shard}
         given |= {"--cluster": cluster}
+        given |= {"--json-events": json_events, "--metrics-port": metrics_port}
         refuse_together("--supported", given, "it reads no spec")
         _print_supported(sandbox, as_json)
         return
@@ -147,6 +152,7 @@ def check(
     if spec_only:
         given = {"--sandbox": sandbox, "--lenient": lenient, "--ops": ops}
         given |= {"--cluster": cluster}
+        given |= {"--json-events": json_events, "--metrics-port": metrics_port}
         refuse_together("--spec-only", given, "it reads no model")
     of_specs = {
         "--spec-only": spec_only,
@@ -169,6 +175,7 @@ def check(
     from ..config import load_config
     from ..engine.check_models import check_models
     from ..sandbox.choose import UNUSED
+    from ..telemetry.observing import observe
     from .display.annotations import annotate, of_checked
     from .display.progress import BuildDisplay
     from .display.tables import print_checked
@@ -176,9 +183,12 @@ def check(
     where = find_cluster(cluster, sandbox)
     box = UNUSED if where is not None else open_sandbox(sandbox)
     store, limits = open_store(), load_config().limits
-    with BuildDisplay(results=False) as display:
+    with (
+        BuildDisplay(results=False) as display,
+        observe(display, "modelwheel check", json_events, metrics_port, tell) as reporter,
+    ):
         checked = check_models(
-            loaded, store, box, display, limits=limits, lenient=lenient, cluster=where
+            loaded, store, box, reporter, limits=limits, lenient=lenient, cluster=where
         )
     if as_json:
         print_json({"problems": [], "models": checked})

@@ -14,6 +14,7 @@ from .app import AUTHOR, RELEASE, app
 from .clusters import Cluster, find_cluster
 from .models import load_any
 from .options import (
+    NOBODY_ELSE,
     AsJson,
     AsTable,
     BatchSizes,
@@ -21,7 +22,10 @@ from .options import (
     Comment,
     GithubOutput,
     Jobs,
+    JsonEvents,
     Levels,
+    MetricsPort,
+    Observed,
     Platforms,
     Shard,
     Specs,
@@ -59,6 +63,7 @@ def run_build(
     sandbox: Policy | None = None,
     keep_unverified: bool = False,
     cluster: OnCluster | None = None,
+    observed: Observed = NOBODY_ELSE,
 ) -> list[BuildResult]:
     """Builds every request as far as possible; the results name what failed.
 
@@ -70,6 +75,7 @@ def run_build(
     from ..engine import build as builder
     from ..engine.requirements import require_for_build
     from ..sandbox.choose import UNUSED
+    from ..telemetry.observing import observe
     from .display.annotations import annotate, of_builds
     from .display.progress import BuildDisplay
 
@@ -89,8 +95,13 @@ def run_build(
         cluster=cluster,
     )
     require_for_build(requests, store, goal, out, elsewhere=cluster is not None)
-    with BuildDisplay() as display:
-        results = builder.build(requests, store, options, display)
+    with (
+        BuildDisplay() as display,
+        observe(
+            display, observed.command, observed.events, observed.metrics_port, tell
+        ) as reporter,
+    ):
+        results = builder.build(requests, store, options, reporter)
     annotate(of_builds(results))
     return results
 
@@ -122,6 +133,8 @@ def build(
     ] = False,
     jobs: Jobs = None,
     cluster: Cluster = None,
+    json_events: JsonEvents = None,
+    metrics_port: MetricsPort = None,
     changed_since: ChangedSince = None,
     tag: Tag = None,
     shard: Shard = None,
@@ -154,6 +167,7 @@ def build(
         keep_unverified=keep_unverified,
         table=table,
         cluster=where,
+        observed=Observed("modelwheel build", json_events, metrics_port),
     )
 
 
@@ -176,6 +190,8 @@ def compile_(
     ] = Path("dist"),
     jobs: Jobs = None,
     cluster: Cluster = None,
+    json_events: JsonEvents = None,
+    metrics_port: MetricsPort = None,
     changed_since: ChangedSince = None,
     tag: Tag = None,
     sandbox: SandboxMode = None,
@@ -197,6 +213,7 @@ def compile_(
         *(requests, out, "sdist", None, jobs, sandbox, as_json),
         github_output=github_output,
         cluster=where,
+        observed=Observed("modelwheel compile", json_events, metrics_port),
     )
 
 
@@ -233,6 +250,8 @@ def bundle(
     ] = False,
     jobs: Jobs = None,
     cluster: Cluster = None,
+    json_events: JsonEvents = None,
+    metrics_port: MetricsPort = None,
     sandbox: SandboxMode = None,
     as_json: AsJson = False,
 ) -> None:
@@ -247,7 +266,11 @@ def bundle(
         loaded = [spec.named_by_version() for spec in loaded]
     requests = make_requests(loaded, level, batch_size, split(platform))
     goal: Goal = "static-bundle" if static_arena else "bundle"
-    _build(requests, out, goal, None, jobs, sandbox, as_json, cluster=where)
+    _build(
+        *(requests, out, goal, None, jobs, sandbox, as_json),
+        cluster=where,
+        observed=Observed("modelwheel bundle", json_events, metrics_port),
+    )
 
 
 def _build(
@@ -265,6 +288,7 @@ def _build(
     keep_unverified: bool = False,
     table: bool = False,
     cluster: OnCluster | None = None,
+    observed: Observed = NOBODY_ELSE,
 ) -> NoReturn:
     from ..engine import build as builder
     from .display.tables import print_failures, print_results, print_totals
@@ -278,6 +302,7 @@ def _build(
         sandbox=sandbox,
         keep_unverified=keep_unverified,
         cluster=cluster,
+        observed=observed,
     )
     if as_json:
         print_json(builder.summarise(results))

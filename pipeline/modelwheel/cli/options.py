@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -88,6 +89,23 @@ Jobs = Annotated[
     int | None,
     typer.Option("--jobs", "-j", metavar="N", min=1, help="Maximum number of worker processes."),
 ]
+JsonEvents = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Append a line of JSON for each event of the build to this file; `modelwheel runs` makes a page of it.",
+    ),
+]
+MetricsPort = Annotated[
+    int | None,
+    typer.Option(
+        metavar="PORT",
+        min=0,
+        max=65535,
+        help="Answer Prometheus at this port while the command runs; by default `port` in section [metrics] of "
+        "modelwheel.toml. 0 takes a free one.",
+    ),
+]
 BatchSizes = Annotated[
     list[int] | None,
     typer.Option("--batch-size", metavar="N", help="Only this batch size; may be repeated."),
@@ -127,6 +145,18 @@ Shard = Annotated[
 Tag = Annotated[
     str | None, typer.Option(metavar="NAME-VERSION", help="Only the spec that this tag releases.")
 ]
+
+
+@dataclass(frozen=True)
+class Observed:
+    """Who hears of a build in addition to the display."""
+
+    command: str = "modelwheel build"
+    events: Path | None = None
+    metrics_port: int | None = None
+
+
+NOBODY_ELSE = Observed()
 
 
 def refuse_together(option: str, others: Mapping[str, object], reason: str) -> None:

@@ -5,6 +5,7 @@ What is compiled is the smallest of what a build compiles, by the steps of a bui
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -28,7 +29,6 @@ from ..spec.package import STATE_LICENSE, UNKNOWN_LICENSE
 from ..store.keys import action_key
 from ..store.store import Store
 from ..util.text import one_line
-from ..util.watching import each
 from ..util.words import count
 from .cluster.address import OnCluster
 from .notes import Work, model_files
@@ -80,12 +80,15 @@ class CheckedModel:
         return next((f.code for f in self.findings if f.severity == "error"), "")
 
     @property
+    def refusal(self) -> ModelwheelError | None:
+        """Why the model cannot be compiled; None if it can."""
+        refused = any(finding.severity == "error" for finding in self.findings)
+        return self.error or (UnsupportedModelError(self.verdict) if refused else None)
+
+    @property
     def exit_code(self) -> int:
         """0 if the model can be compiled."""
-        if self.error is not None:
-            return self.error.exit_code
-        refused = any(finding.severity == "error" for finding in self.findings)
-        return UnsupportedModelError.exit_code if refused else 0
+        return 0 if self.refusal is None else self.refusal.exit_code
 
 
 @dataclass(frozen=True)
@@ -163,13 +166,24 @@ def check_models(
                 fetched, inspect(spec.model.name, fetched.model, fetched.step.reading, store, pool)
             )
 
-        found = [
-            _unless_refused(spec, partial(inspect_here, spec))
-            for spec in each(specs, lambda spec: f"{_name(spec)}/inspect", reporter)
-        ]
+        reporter.planned([_inspect_name(spec) for spec in specs])
+        found = [_told(spec, partial(inspect_here, spec), reporter) for spec in specs]
         return _compile_each(
             found, partial(run_steps, tools=Tools(store, pool, reporter, sandbox)), reporter
         )
+
+
+def _told(spec: Spec, inspected: Callable[[], _Inspected], reporter: Reporter) -> _Inspected:
+    """Inspects a model, and says so."""
+    name, start = _inspect_name(spec), time.monotonic()
+    reporter.started(name)
+    found = _unless_refused(spec, inspected)
+    refusal = found.checked.refusal
+    if refusal is None:
+        reporter.finished(name, time.monotonic() - start, cached=False)
+    else:
+        reporter.failed(name, refusal)
+    return found
 
 
 def _compile_each(
@@ -219,9 +233,13 @@ def _name(spec: Spec) -> str:
     return f"{spec.model.name}-{spec.model.version}"
 
 
+def _inspect_name(spec: Spec) -> str:
+    return f"{_name(spec)}/inspect"
+
+
 def _fetch(spec: Spec, store: Store, reporter: Reporter) -> _Fetched:
     request = make_request(spec)
-    tell = partial(reporter.progressed, f"{_name(spec)}/inspect")
+    tell = partial(reporter.progressed, _inspect_name(spec))
     model = source.fetch(spec.origin, store, tell=tell)
     return _Fetched(spec, request.holding(model.file), model)
 

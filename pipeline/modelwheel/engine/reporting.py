@@ -125,3 +125,13 @@ class Several:
     def retried(self, step: str, worker: str, attempt: int) -> None:
         for one in self._reporters:
             one.retried(step, worker, attempt)
+
+
+def kind_of(name: str) -> str:
+    """The kind of a step, by its name.
+
+    >>> kind_of("net-1.0.0/freeze/b1"), kind_of("net-1.0.0/linux-x86_64/x86-64-v3/b1"), kind_of("asking")
+    ('freeze', 'compile', 'other')
+    """
+    parts = name.split("/")
+    return "other" if len(parts) == 1 else "compile" if len(parts) == 4 else parts[1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 import re
 from collections.abc import Iterable, Sequence
 
@@ -72,6 +73,19 @@ def time_text(seconds: float) -> str:
     if seconds >= 0.1:
         return f"{_three_digits(seconds)} s"
     return _with_unit(seconds * 1e9, (("ns", 1000), ("µs", 1000), ("ms", None)))
+
+
+def rough_time(seconds: float) -> str:
+    """An estimate of a time, rounded up: nobody knows it to the second.
+
+    >>> rough_time(3), rough_time(31), rough_time(61), rough_time(3500), rough_time(7300)
+    ('10 s', '40 s', '2 min', '59 min', '2 h 10 min')
+    """
+    if seconds <= 50:
+        return f"{max(math.ceil(seconds / 10), 1) * 10} s"
+    if seconds <= 59 * 60:
+        return f"{math.ceil(seconds / 60)} min"
+    return _two(math.ceil(seconds / 600) * 10, 60, "h", "min")
 
 
 def _two(number: int, base: int, large: str, small: str) -> str:

@@ -54,7 +54,7 @@ def render_catalogue(
         UsageError: A picture cannot be read, is too large, or is none by its name.
     """
     projects = group_projects(indexed)
-    assets, files = _assets(branding)
+    assets, files = render_assets(branding)
     shared = {"assets": assets, "branding": branding, "placeholder": PLACEHOLDER_URL}
     files |= {
         "index.html": render(
@@ -74,7 +74,7 @@ def render_catalogue(
     return files
 
 
-def _assets(branding: Branding) -> tuple[dict[str, str], dict[str, bytes]]:
+def render_assets(branding: Branding) -> tuple[dict[str, str], dict[str, bytes]]:
     """Where pages find each style and script and the logo, and these files."""
     names, files = {}, {}
     for path in sorted(_STATIC.iterdir()):

@@ -1,0 +1,1 @@
+"""What others see of a build while it runs and afterwards: events, metrics, traces, a page."""
