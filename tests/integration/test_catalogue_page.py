@@ -22,6 +22,10 @@ from selenium.webdriver.support.wait import WebDriverWait
 
 from modelwheel.index.site import write_site
 from modelwheel.index.site.catalogue import Branding
+from modelwheel.telemetry.events import read_events
+from modelwheel.telemetry.history import collect
+from modelwheel.telemetry.page import write_pages
+from tests.support import builds
 from tests.support.index_wheels import COMMIT, add_measurements, make_wheel
 from tests.support.many_wheels import PLATFORMS, make_collection, make_release
 from tests.support.site_server import serve
@@ -43,6 +47,10 @@ DESKTOP = {"width": 1280, "height": 900, "deviceScaleFactor": 1, "mobile": False
 PHONE = {"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": True}
 
 OVERVIEW, MODEL = "index.html", "models/model-jet-tagger.html"
+BUILDS, BUILD = "runs/index.html", f"runs/builds/{builds.BUILD}.html"
+PAGES = pytest.mark.parametrize(
+    "page", [OVERVIEW, MODEL, BUILDS, BUILD], ids=["overview", "model", "builds", "build"]
+)
 LONG = "a-model-with-quite-a-long-name-that-wraps-on-a-phone"
 
 
@@ -55,6 +63,8 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     add_measurements(make_wheel(directory, LONG))
     branding = Branding("Models of a group", None, "group/models")
     site = write_site([directory], tmp_path_factory.mktemp("out") / "site", branding=branding)
+    events = read_events(builds.write(directory / "events.jsonl"))
+    write_pages(collect(events, 1), site.directory / "runs", 1)
     with serve(site.directory) as served:
         yield served.url
 
@@ -136,7 +146,7 @@ def keep_picture(browser: Chrome, name: str, directory: Path) -> None:
     (kept / name).write_bytes(base64.b64decode(taken["data"]))
 
 
-@pytest.mark.parametrize("page", [OVERVIEW, MODEL], ids=["overview", "model"])
+@PAGES
 @pytest.mark.parametrize("device", [DESKTOP, PHONE], ids=["1280", "390"])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_page_fits_its_screen_and_asks_no_other_host(
@@ -152,7 +162,7 @@ def test_a_page_fits_its_screen_and_asks_no_other_host(
     assert requested_hosts(browser, url) == {"127.0.0.1"}
 
 
-@pytest.mark.parametrize("page", [OVERVIEW, MODEL], ids=["overview", "model"])
+@PAGES
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing(browser: Chrome, url: str, page: str, scheme: str) -> None:
     look(browser, DESKTOP, scheme)

@@ -59,7 +59,7 @@ def write_pages(builds: Sequence[Build], directory: Path, sources: int) -> list[
     assets, files = render_assets(branding)
     files = {assets["catalogue.css"]: files[assets["catalogue.css"]]}
     shared = {"assets": assets, "branding": branding}
-    lead = f"{count(len(builds), 'build')} of {count(sources, 'file')} of events, the newest first."
+    lead = f"{count(len(builds), 'build')} in {count(sources, 'file')} of events, the newest first."
     files["index.html"] = render(
         "builds.html.j2", top="", lead=lead, builds=list(map(_show, builds)), **shared
     )

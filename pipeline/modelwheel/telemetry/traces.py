@@ -26,6 +26,9 @@ from ..util.text import one_line
 
 _NANOSECONDS = 1_000_000_000
 
+_PAUSE = 60.0
+"""Seconds."""
+
 _QUEUE = 1 << 16
 """Spans that wait to be sent, unless the standard variable says otherwise: results in the store come by thousands."""
 
@@ -98,16 +101,23 @@ class Traces(SilentReporter):
 
 
 class _Exporter(SpanExporter):
-    """Remembers whether spans were lost: the exporter itself only logs it, once for each attempt."""
+    """Counts the spans that were lost, which the exporter itself only logs; leaves a collector that failed alone for a while.
+
+    The exporter tries for ten seconds, again for each 512 spans. Without the pause, the end of a build would wait for all of them.
+    """
 
     def __init__(self) -> None:
         self._exporter = OTLPSpanExporter()
+        self._pause_until = 0.0
         self.lost = 0
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        result = self._exporter.export(spans)
+        result = SpanExportResult.FAILURE
+        if time.monotonic() >= self._pause_until:
+            result = self._exporter.export(spans)
         if result is not SpanExportResult.SUCCESS:
             self.lost += len(spans)
+            self._pause_until = time.monotonic() + _PAUSE
         return result
 
     def shutdown(self) -> None:

@@ -133,3 +133,57 @@ def test_a_step_without_a_model_keeps_its_name() -> None:
     with BuildDisplay(console) as display, step("inspecting the model", display):
         pass
     assert "inspecting the model" in terminal.getvalue()
+
+
+def test_workers_queue_and_time_left_fit_80_columns() -> None:
+    terminal = io.StringIO()
+    names = [f"model-{n}-1.0.0/linux-x86_64/x86-64-v3/b{n}" for n in range(9000)]
+    with BuildDisplay(Console(file=terminal, force_terminal=True, width=80)) as display:
+        display.connected("tls://10.0.0.1:8786", "http://10.0.0.1:8787/status")
+        display.planned(names)
+        for number in range(100):
+            display.worker_joined(f"tls://10.0.0.2:{number}", 4)
+        for name in names[:401]:
+            display.started(name)
+        display.finished(names[0], 120.0, cached=False)
+    shown = _CONTROL.sub("", terminal.getvalue())
+    assert "cluster tls://10.0.0.1:8786; its dashboard is at http://10.0.0.1:8787/status" in shown
+    lines = [line.rstrip() for line in re.split(r"[\r\n]+", shown) if line.strip()]
+    assert max(map(len, lines)) <= 80
+    assert lines[-2].endswith("1/9000 0:00:00 model-1-1.0.0/linux-x86_64/x86-64… (+399)")
+    assert lines[-1] == "100 workers, 400 running, 8599 in the queue, about 45 min left"
+
+
+def test_a_log_says_what_happens_to_workers_and_each_minute_how_far_it_is() -> None:
+    log, now = io.StringIO(), [0.0]
+    with BuildDisplay(Console(file=log, width=120), clock=lambda: now[0]) as display:
+        display.connected("tcp://scheduler:8786", None)
+        display.worker_joined("w-1", 2)
+        display.planned(STEPS)
+        display.started(STEPS[0], "w-1")
+        display.worker_lost("w-1", "killed [9]")
+        display.retried(STEPS[0], "w-1", 2)
+        now[0] = 61.0
+        display.finished(STEPS[0], 2.0, cached=True)
+        display.started(STEPS[1])
+        now[0] = 122.0
+        display.finished(STEPS[1], 30.0, cached=False)
+    assert log.getvalue().splitlines() == [
+        "cluster tcp://scheduler:8786",
+        "joined  w-1, which runs 2 steps at once",
+        "lost    w-1: killed [9]",
+        f"again   {STEPS[0]}: attempt 2, after w-1",
+        "so far  1 of 4 steps, 0 running, 3 in the queue",
+        f"done    {STEPS[1]} (30 s)",
+        "so far  2 of 4 steps, 0 running, 2 in the queue, about 1 min left",
+    ]
+
+
+def test_a_check_has_no_lines_of_steps_but_those_of_its_cluster() -> None:
+    log = io.StringIO()
+    with BuildDisplay(Console(file=log, width=120), results=False) as display:
+        display.connected("tcp://scheduler:8786", "http://scheduler:8787/status")
+        display.finished(STEPS[0], 2.0, cached=False)
+        display.failed(STEPS[1], CompileError("no"))
+    said = "cluster tcp://scheduler:8786; its dashboard is at http://scheduler:8787/status\n"
+    assert log.getvalue() == said
