@@ -7,7 +7,7 @@ from pathlib import Path
 
 BUILD = "0123456789ab"
 
-LINES = [
+LINES: list[tuple[str, str, dict[str, object]]] = [
     ("10:00:00", "began", {"version": "1.2.0", "host": "driver"}),
     ("10:00:00", "connected", {"address": "tls://scheduler:8786"}),
     ("10:00:00", "worker_joined", {"worker": "w-1", "slots": 1}),
