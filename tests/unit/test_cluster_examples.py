@@ -27,6 +27,7 @@ from distributed.cli.dask_worker import main as dask_worker
 from moto import mock_aws
 from moto.core import set_initial_no_auth_action_count
 
+from tests.support.commands import parse as parse_command
 from tests.support.commands import run
 from tests.support.pages import ROOT
 from tests.support.waiting import wait_until
@@ -178,14 +179,16 @@ def ssh(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no sh")
 def test_a_worker_starts_on_each_host_and_ends_with_the_script(
-    ssh: tuple[subprocess.Popen[bytes], Path], tls: Path
+    ssh: tuple[subprocess.Popen[bytes], Path],
 ) -> None:
     process, log = ssh
     wait_until(lambda: log.exists() and log.read_text().count("\n") == 2)
-    for line in log.read_text().splitlines():
-        host, words = line.split(" dask worker ")
-        check_worker(words.split(), tls)
-        assert f"--name {host.split()[-1]} " in words
+    said = sorted(log.read_text().splitlines())
+    for line, host in zip(said, ("node-1", "node-2"), strict=True):
+        _, where, command = line.partition(f"{host} cd /srv/modelwheel && venv/bin/")
+        assert where
+        parse_command(shlex.split(command)[1:])
+        assert command.endswith(f" --name {host} {SCHEDULER}")
     os.kill(process.pid, signal.SIGTERM)
     process.wait(timeout=20)
     wait_until(lambda: not _is_group_there(process.pid))

@@ -28,6 +28,7 @@ def options(tls: Path) -> dict[str, Any]:
         "worker_extra_args": ["--preload", "modelwheel.engine.cluster.worker"],
         "job_script_prologue": [
             "export DASK_MODELWHEEL__MEMORY=60000000000",  # bytes that steps may use; the rest is the worker's
+            "export DASK_DISTRIBUTED__COMM__TIMEOUTS__TCP=300s",  # networks stand still for a minute now and then
         ],
         "death_timeout": 300,
         "protocol": "tls://",

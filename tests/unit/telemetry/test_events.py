@@ -168,3 +168,13 @@ def test_events_of_later_versions_are_read(tmp_path: Path) -> None:
     path.write_text(json.dumps(line) + "\n")
     (event,) = read_events(path)
     assert event.event == "paused"
+
+
+@pytest.mark.parametrize("build", ["../../0123456", "0123456789ab\n", "0123456789AB", "", "0" * 13])
+def test_a_build_is_named_by_digits_alone(tmp_path: Path, build: str) -> None:
+    """The name of its page is made of it."""
+    path = tmp_path / "events.jsonl"
+    line = {"time": "2027-01-01T00:00:00Z", "build": build, "event": "began"}
+    path.write_text(json.dumps(line) + "\n")
+    with pytest.raises(UsageError, match="has no events"):
+        list(read_events(path))
