@@ -9,7 +9,7 @@ import sys
 import zipfile
 from typing import Any
 
-import jsonschema
+import jsonschema  # type: ignore[import-untyped]
 import pytest
 import yaml
 

@@ -27,6 +27,7 @@ from distributed.cli.dask_worker import main as dask_worker
 from moto import mock_aws
 from moto.core import set_initial_no_auth_action_count
 
+from modelwheel.engine.cluster.start import PRELOAD
 from tests.support.commands import parse as parse_command
 from tests.support.commands import run
 from tests.support.pages import ROOT
@@ -34,7 +35,6 @@ from tests.support.waiting import wait_until
 
 EXAMPLES = ROOT / "docs" / "examples" / "clusters"
 TLS, SCHEDULER = "/srv/modelwheel/tls", "tls://scheduler.example.org:8786"
-PRELOAD = "modelwheel.engine.cluster.worker"
 
 
 @pytest.fixture(scope="module")
@@ -52,8 +52,8 @@ def parse(words: list[str], tls: Path) -> dict[str, Any]:
 
 
 def check_worker(words: list[str], tls: Path) -> None:
-    assert re.search(rf"--preload[ =]{re.escape(PRELOAD)}( |$)", " ".join(words))
-    options = parse(re.sub(r"--preload[ =]\S+", "", " ".join(words)).split(), tls)
+    options = parse(words, tls)
+    assert options["preload"] == (PRELOAD,)
     assert Path(options["tls_cert"]).name == "worker.pem"
     assert options["tls_ca_file"] == str(tls / "ca.pem")
     assert options["death_timeout"] == "300"
@@ -99,7 +99,7 @@ def test_who_has_no_certificate_submits_nothing(tls: Path, tmp_path: Path) -> No
             processes=False,
             protocol="tls://",
             security=security(tls, "scheduler"),
-            dashboard_address=None,
+            dashboard_address="127.0.0.1:0",
         ) as cluster,
     ):
         address = cluster.scheduler_address
