@@ -2,10 +2,28 @@
 
 from __future__ import annotations
 
-TENSORFLOW_VERSION = "2.21.0"
-"""The one TensorFlow whose compiler and internal formats the pipeline reads."""
+import os
+from collections.abc import Mapping
+from typing import TypeAlias
 
-TENSORFLOW_PYTHONS = ((3, 10), (3, 13))
+Pythons: TypeAlias = tuple[tuple[int, int], tuple[int, int]]
+"""The lowest and the highest CPython."""
+
+ADOPTED: Mapping[str, Pythons] = {"2.21.0": ((3, 10), (3, 13))}
+"""The TensorFlow versions whose compiler and internal formats the pipeline reads, the newest last, with the CPythons
+that they have wheels for. `modelwheel adopt` says whether another one is ready for a row of its own."""
+
+PINNED_TENSORFLOW = "2.21.0"
+"""The one of them that pyproject.toml installs."""
+
+TENSORFLOW_VARIABLE = "MODELWHEEL_TENSORFLOW"
+"""The environment variable by which `modelwheel adopt` has a build use a TensorFlow that is not adopted yet."""
+
+TENSORFLOW_VERSION = os.environ.get(TENSORFLOW_VARIABLE) or PINNED_TENSORFLOW
+"""The TensorFlow of this process: a part of the keys of all steps that it runs, so that the store keeps the results of
+different versions apart."""
+
+TENSORFLOW_PYTHONS = ADOPTED.get(TENSORFLOW_VERSION, ADOPTED[PINNED_TENSORFLOW])
 """The lowest and the highest CPython that this TensorFlow has wheels for."""
 
 TORCH_MLIR_VERSION = "20261001"

@@ -9,7 +9,7 @@ import platform
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -29,7 +29,7 @@ from .peak import build_peak
 from .process import PATIENCE, SAMPLES, SIDE, SideError, end_of_log, start
 from .process import Program as Started
 from .race import Race, run_race
-from .results import OURS, Compared, Kind, Machine
+from .results import OURS, Case, Compared, Kind, Machine
 from .work import work_of_row
 
 FORMATS: Mapping[str, tuple[Kind, ...]] = {
@@ -158,23 +158,19 @@ def _at_level(
     rules = _write_inputs(installed, level, rows, sandbox, inputs)
     files, missing = _peers(contender)
     variables = _variables(settings.threads)
-    wheel_files = (installed.python.parents[1], inputs)
 
-    def program(kind: Kind, interpreter: Path, model: str | Path, read: Iterable[Path]) -> Started:
+    def program(kind: Kind, path: Path) -> Started:
         # The wheel is told its level; other runtimes use what they find.
-        lowered = () if kind == OURS or lower is None else lower.files(_MODULES[kind])
-        arguments = (kind, model, str(settings.threads), level, inputs, str(rows[0]), *lowered)
-        return Started(interpreter, SIDE, arguments, (*read, *lowered), variables)
+        lowered = () if lower is None else lower.files(_MODULES[kind])
+        arguments = (kind, path, str(settings.threads), level, inputs, str(rows[0]), *lowered)
+        return Started(Path(sys.executable), SIDE, arguments, (path, inputs, *lowered), variables)
 
     programs = contender.programs.get(level, {})
     row = work_of_row({extent.batch: one for extent, one in sorted(programs.items())})
     race = Race(
         programs={
-            OURS: program(OURS, installed.python, installed.module, wheel_files),
-            **{
-                kind: program(kind, Path(sys.executable), path, (path, inputs))
-                for kind, path in files.items()
-            },
+            OURS: _wheel_program(installed, level, rows, settings, inputs),
+            **{kind: program(kind, path) for kind, path in files.items()},
         },
         missing=missing,
         inputs=inputs,
@@ -199,6 +195,63 @@ def _at_level(
         sides=sides,
         cases=cases,
     )
+
+
+def compare_wheels(
+    wheels: tuple[Path, Path],
+    settings: Settings,
+    sandbox: Sandbox,
+    directory: Path,
+    needed: Sequence[Path] = (),
+) -> tuple[Case, ...]:
+    """Measures two wheels of one model in turn, at the highest level of this machine.
+
+    Args:
+        wheels: The one that counts as the wheel of each case, and the one whose cell is `other_wheel`. Both have the
+            same interface.
+        settings: How to measure; its levels are not used.
+        sandbox: Where both run.
+        directory: An empty directory for environments and files.
+        needed: Wheels that both depend on.
+
+    Raises:
+        WheelError: One cannot be installed.
+        VerifyError: One fails.
+    """
+    manifest = open_wheel(wheels[0]).manifest
+    order = list(LEVELS)
+    level = [one for one in manifest.levels if order.index(one) <= order.index(cpu_level().name)][
+        -1
+    ]
+    installed = []
+    for name, wheel in zip(("one", "other"), wheels, strict=True):
+        own = directory / name
+        own.mkdir()
+        installed.append(install_wheel(wheel, manifest.model.module, own, sandbox, needed))
+        compile_modules(installed[-1].python, unless=r"site-packages[/\\]numpy[/\\]")
+    rows, inputs = list(settings.rows or manifest.batching.sizes), directory / "inputs"
+    rules = _write_inputs(installed[0], level, rows, sandbox, inputs)
+    one, other = (_wheel_program(it, level, rows, settings, inputs) for it in installed)
+    race = Race(
+        programs={OURS: one, "other_wheel": other},
+        missing={},
+        inputs=inputs,
+        rows=rows,
+        rules=rules,
+        work={},
+        peak=None,
+        seconds=settings.seconds,
+        rounds=settings.rounds,
+    )
+    return run_race(race, sandbox, directory / "sides")[1]
+
+
+def _wheel_program(
+    installed: InstalledWheel, level: str, rows: Sequence[int], settings: Settings, inputs: Path
+) -> Started:
+    arguments = (OURS, installed.module, str(settings.threads), level, inputs, str(rows[0]))
+    read = (installed.python.parents[1], inputs)
+    return Started(installed.python, SIDE, arguments, read, _variables(settings.threads))
 
 
 def _peers(contender: Contender) -> tuple[dict[Kind, Path], dict[Kind, str]]:

@@ -7,12 +7,13 @@ from typing import Literal
 from ..util.records import JsonRecord
 from .statistics import Spread, geometric_mean
 
-Kind = Literal["wheel", "onnxruntime", "openvino", "litert", "tensorflow", "xla"]
+Kind = Literal["wheel", "other_wheel", "onnxruntime", "openvino", "litert", "tensorflow", "xla"]
 
 OURS: Kind = "wheel"
 
 TITLES: dict[Kind, str] = {
     "wheel": "wheel",
+    "other_wheel": "other wheel",
     "onnxruntime": "ONNX Runtime",
     "openvino": "OpenVINO",
     "litert": "LiteRT",

@@ -1,6 +1,7 @@
 """The command `modelwheel`."""
 
 from . import (  # noqa: F401 - they add their commands to the application
+    adopt,
     author,
     bench,
     building,

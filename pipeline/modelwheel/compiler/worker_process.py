@@ -25,6 +25,7 @@ from ..sandbox.choose import Sandbox, choose_sandbox
 from ..sandbox.policy import Access, Limits, Policy, environment
 from ..util.groups import kill_group
 from ..util.text import one_line, safe_lines
+from ..versions import TENSORFLOW_VARIABLE, TENSORFLOW_VERSION
 from .endings import (
     WorkerError,
     end_of,
@@ -93,7 +94,9 @@ def worker_environment(flags: Flags) -> dict[str, str]:
     """
     # The worker imports the modelwheel of its client, wherever that runs from.
     package = {"PYTHONPATH": str(Path(modelwheel.__file__).parents[1])}
-    return environment({**_OURS, **flags.environment(), **package})
+    # It compares the TensorFlow that it finds with the one in the keys of its client.
+    version = {TENSORFLOW_VARIABLE: TENSORFLOW_VERSION}
+    return environment({**_OURS, **flags.environment(), **package, **version})
 
 
 class WorkerProcess:

@@ -303,31 +303,18 @@ class _ThunkDecoder:
                 thunks.extend(Emitted(one, "") for one in before)
                 thunks.append(self._named(decoded, thunk))
                 continue
-            decoder = self._decoders().get(kind)
+            decoder = _DECODERS.get(kind)
             if decoder is None:
                 raise UnsupportedProgramError(
                     f"XLA emitted a thunk of kind {thunk.kind!r} for {thunk.info.op_name!r}, "
                     "which the runtime does not support"
                 )
-            thunks.append(self._named(decoder(thunk, getattr(thunk, kind)), thunk))
+            thunks.append(self._named(decoder(self, thunk, getattr(thunk, kind)), thunk))
         return thunks
 
     def _named(self, decoded: p.Thunk, thunk: Any) -> Emitted:
         origin = self.hlo.origin(thunk.info.op_name)
         return Emitted(decoded.model_copy(update={"origin": origin}), thunk.info.op_name)
-
-    def _decoders(self) -> dict[str, Callable[[Any, Any], p.Thunk]]:
-        return {
-            "kernel_thunk": self._kernel,
-            "dot_thunk": self._dot,
-            "convolution_thunk": self._convolution,
-            "copy_thunk": self._copy,
-            "conditional_thunk": self._conditional,
-            "sort_thunk": self._sort,
-            "top_k_thunk": self._top_k,
-            "fft_thunk": self._fft,
-            "rng_get_and_update_state_thunk": self._random_state,
-        }
 
     def _kernel(self, thunk: Any, k: Any) -> p.Thunk:
         # `invariant_arguments`, a hint, is left out: XLA writes it in the order of a hash set, which
@@ -447,6 +434,22 @@ class _ThunkDecoder:
 
 def _buffer(proto: Any) -> Array:
     return array_of(proto.shape, _slice(proto.slice))
+
+
+_DECODERS: Mapping[str, Callable[[_ThunkDecoder, Any, Any], p.Thunk]] = {
+    "kernel_thunk": _ThunkDecoder._kernel,
+    "dot_thunk": _ThunkDecoder._dot,
+    "convolution_thunk": _ThunkDecoder._convolution,
+    "copy_thunk": _ThunkDecoder._copy,
+    "conditional_thunk": _ThunkDecoder._conditional,
+    "sort_thunk": _ThunkDecoder._sort,
+    "top_k_thunk": _ThunkDecoder._top_k,
+    "fft_thunk": _ThunkDecoder._fft,
+    "rng_get_and_update_state_thunk": _ThunkDecoder._random_state,
+}
+
+THUNKS = frozenset({"call_thunk", "while_thunk", *_DECODERS})
+"""The kinds of thunks that are read: fields of `impl` in `xla.cpu.ThunkProto`."""
 
 
 def _slice(proto: Any) -> Slice:

@@ -9,6 +9,8 @@ from contextlib import suppress
 from types import ModuleType
 from typing import Any, cast
 
+from packaging.version import Version
+
 from ...errors import EnvironmentProblemError, UnsupportedProgramError
 from ...versions import TENSORFLOW_VERSION
 from ..jobs import CompileJob, FreezeJob, InspectJob, Job, SupportedJob
@@ -45,7 +47,7 @@ class TensorFlowWork:
                 f"TensorFlow cannot be imported ({error}); {fix}", code="MW725"
             ) from None
         # The version is part of every key, so code of another one would be taken for this one's.
-        if tf.__version__ != TENSORFLOW_VERSION:
+        if Version(tf.__version__) != Version(TENSORFLOW_VERSION):  # 2.22.0-rc0 is 2.22.0rc0
             raise EnvironmentProblemError(
                 f"TensorFlow {tf.__version__} is installed, whose compiler emits other code; {fix}",
                 code="MW725",
