@@ -9,7 +9,7 @@ from ..bench.results import Machine
 from ..bench.statistics import geometric_mean
 from ..compiler.schema import Difference
 from ..util.markdown import escape, table
-from ..util.words import size_text
+from ..util.words import count, size_text
 from .trial import Built, Trial, all_ratios
 
 
@@ -37,8 +37,8 @@ def verdict(outcome: Outcome) -> str:
     """One sentence."""
     if outcome.ready:
         return f"TensorFlow {outcome.candidate} is ready to be adopted."
-    count = len(outcome.objections)
-    points = "1 point stands" if count == 1 else f"{count} points stand"
+    number = len(outcome.objections)
+    points = f"{count(number, 'point')} {'stands' if number == 1 else 'stand'}"
     return f"TensorFlow {outcome.candidate} is not ready to be adopted: {points} against it."
 
 
@@ -61,8 +61,8 @@ def _models(outcome: Outcome) -> Iterator[str]:
     yield "\n## Models\n"
     if mean is not None:
         yield (
-            f"On average, wheels take **{mean:.2f}** times as long with the candidate (geometric mean of {len(outcome.trials)} "
-            f"models; {escape(machine.cpu)}, {machine.level}, {machine.date}; both in turn). Error is the largest part of an "
+            f"On average, wheels take **{mean:.2f}** times as long with the candidate (geometric mean of {count(len(outcome.trials), 'model')} "
+            f"; {escape(machine.cpu)}, {machine.level}, {machine.date}; both in turn). Error is the largest part of an "
             "allowed error that is used.\n"
         )
     header = ("model", "size", "error", "times as long, by rows", "")

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from ..bench.statistics import geometric_mean
 from ..compiler.schema import Difference
+from ..util.words import count, first_few
 from .trial import Trial, all_ratios
 
 SLOWER = 1.05
@@ -27,10 +28,10 @@ def objections(
     """
     broken = [one.what for one in differences if one.breaks]
     if broken:
-        yield f"XLA's format has other fields than before: {_listed(broken)}; adapt what reads them"
+        yield f"XLA's format has other fields than before: {first_few(broken)}; adapt what reads them"
     if thunks:
         yield (
-            f"XLA has new kinds of thunks: {_listed(thunks)}; models that need one are refused until "
+            f"XLA has new kinds of thunks: {first_few(thunks)}; models that need one are refused until "
             "compiler/worker/decode.py reads it"
         )
     for trial in trials:
@@ -50,12 +51,6 @@ def _about(trial: Trial) -> Iterator[str]:
         yield f"{trial.model} cannot be timed: {trial.untimed}"
     for rows, slower in trial.slower.items():
         if slower.low > SLOWER:
-            yield f"{trial.model} takes {slower.median:.2f} times as long with {rows} rows"
+            yield f"{trial.model} takes {slower.median:.2f} times as long with {count(rows, 'row')}"
     if before.size and now.size and now.size > _LARGER * before.size:
         yield f"{trial.model} has a wheel of {now.size / before.size:.2f} times the size"
-
-
-def _listed(names: Sequence[str]) -> str:
-    shown = 5
-    more = len(names) - shown
-    return ", ".join(names[:shown]) + (f" and {more} more" if more > 0 else "")

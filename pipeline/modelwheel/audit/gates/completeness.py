@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...errors import WheelError
+from ...versions import ADOPTED, PINNED_TENSORFLOW
 from ..opened import OpenedWheel
 from .finding import GateFinding
 
@@ -28,6 +29,7 @@ def check(wheel: OpenedWheel) -> Iterator[GateFinding]:
             yield GateFinding(text, "is missing, although METADATA lists it; build the wheel again")
     if wheel.manifest is not None:
         yield from _check_bill(wheel)
+        yield from _check_compiler(wheel.name, wheel.manifest.compiler.tensorflow)
     yield from _check_record(wheel)
 
 
@@ -38,6 +40,15 @@ def _check_bill(wheel: OpenedWheel) -> Iterator[GateFinding]:
             f"{wheel.dist_info}/sboms",
             "contains no CycloneDX SBOM (PEP 770); build the wheel from a source distribution "
             "of this version of modelwheel",
+        )
+
+
+def _check_compiler(name: str, tensorflow: str) -> Iterator[GateFinding]:
+    if tensorflow not in ADOPTED:
+        yield GateFinding(
+            name,
+            f"was compiled by TensorFlow {tensorflow}, which this modelwheel only tries; compile it again with "
+            f"{PINNED_TENSORFLOW}",
         )
 
 
