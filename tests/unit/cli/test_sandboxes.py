@@ -16,7 +16,7 @@ from modelwheel.sandbox.policy import Limits, Policy, SandboxError
 from tests.support.commands import Modelwheel
 
 RUN_MODELS = [
-    *("bench", "build", "bundle", "check", "compile", "inspect", "new", "plan", "profile"),
+    *("adopt", "bench", "build", "bundle", "check", "compile", "inspect", "new", "plan", "profile"),
     *("rebuild", "report", "tune", "verify"),
 ]
 
