@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from modelwheel.engine.steps.base import LocalStep, Records, Workspace
 from modelwheel.errors import CompileError
-from modelwheel.store.keys import action_key
 from modelwheel.store.store import Store
 from modelwheel.util.process import run
 
@@ -36,9 +36,9 @@ class ClusterToy(LocalStep):
     def needs(self) -> tuple[str, ...]:
         return self.after
 
-    def key(self, store: Store, records: Records) -> str:  # noqa: ARG002
+    def key_inputs(self, store: Store, records: Records) -> Mapping[str, Any]:  # noqa: ARG002
         needs = {name: records[name].files["text"].sha256 for name in self.after}
-        return action_key("toy", label=self.label, needs=needs)
+        return {"label": self.label, "needs": needs}
 
     def run(self, workspace: Workspace, out: Path) -> None:
         note(self.diary, self.label, "began")

@@ -124,6 +124,7 @@ def cluster(processes: int = 2, *, tls: bool = False) -> Iterator[Cluster]:
         found.start_scheduler()
         if processes:
             found.start_workers(processes)
+            wait_until(lambda: found.log("worker-0").count("Registered to") == processes)
         yield found
 
 

@@ -23,10 +23,12 @@ from modelwheel.engine.scheduler import Task, Tools, run_on, run_steps
 from modelwheel.engine.steps.base import Step
 from modelwheel.errors import ClusterError, CompileError
 from modelwheel.sandbox.policy import Policy
+from modelwheel.store import opening
 from modelwheel.store.garbage import list_entries
 from modelwheel.store.store import Store
 from tests.support.cluster_toys import ClusterToy, VitalToy, chain, note, noted
 from tests.support.clusters import MODEL_KEY, ROOT, Cluster, cluster, executor, make_keys, run_toys
+from tests.support.object_stores import serve_objects
 from tests.support.sandboxes import NONE
 from tests.support.toys import Recorder, ThreadPool
 from tests.support.waiting import wait_until
@@ -267,6 +269,22 @@ def test_ctrl_c_ends_the_steps_of_this_build_and_no_others(
     assert [getattr(outcome, "run", None) for outcome in done] == [["theirs"]]
     assert {e.note.get("step") for e in list_entries(store)} >= {"quick", "theirs"}
     assert "ours" not in {e.note.get("step") for e in list_entries(store)}
+
+
+# --- other stores ---------------------------------------------------------------------------------
+
+
+def test_steps_run_with_a_store_of_objects(diary: Path, tmp_path: Path) -> None:
+    steps = [*chain(diary, "a", 2), ClusterToy("b", ("a/1",), diary)]
+    with serve_objects("s3") as url, cluster() as own:
+        for expected in ("run", "cached"):
+            # Another machine's directory each time: what counts is in the bucket.
+            store = opening.open_store(f"{url}/store", cache=tmp_path / expected)
+            (outcome,) = run_toys(own.address, store, steps)
+            assert (outcome.errors, len(getattr(outcome, expected))) == ([], 3)
+            assert store.read_bytes(outcome.records["b"], "text") == b"b(a/1(a/0()))"
+            store.close()
+    assert [len(noted(diary, step.name)) for step in steps] == [1, 1, 1]
 
 
 # --- what is refused ------------------------------------------------------------------------------

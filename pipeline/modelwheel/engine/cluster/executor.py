@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import pickle
 import queue
 import threading
 import time
@@ -32,7 +33,7 @@ from .declaration import NAME, Declaration, declare, needs_of
 from .roster import Member, judge, list_members, refuse, require_members
 from .tasks import Answer, Settings, Task
 from .work import Work
-from .worker import end_build, execute, topic
+from .worker import end_build, packed, topic
 
 _RETRIES = 3
 """How often a step whose worker died is tried again, elsewhere."""
@@ -70,7 +71,7 @@ def on_cluster(
     """
     settings = Settings(
         build=uuid.uuid4().hex,
-        store=str(store.root),
+        store=store.address,
         trusted_keys=store.policy.trusted_keys,
         upstream=store.policy.upstream,
         sandbox=cluster.sandbox,
@@ -260,9 +261,10 @@ class ClusterExecutor:
             if (order.halt, name) in self._finished and not work.died_on
         ]
         work.future = self._client.submit(
-            execute,
-            task,
-            *known,
+            pickle.loads,
+            packed(task),
+            # Never read: Dask prefers the worker that has them, where the inputs are at hand.
+            buffers=known,
             key=f"{order.step.kind}-{work.ticket}",
             resources=needs,
             workers=sorted(work.among) or None,

@@ -139,9 +139,9 @@ def judge(
 
 def _mark(store: Store) -> str:
     """Puts a record into the store that only those can find who see the same one."""
-    key = action_key("cluster-store", host=platform.node(), root=str(store.root))
+    key = action_key("cluster-store", host=platform.node(), store=store.address)
     if store.peek(key) is None:
         with store.scratch() as scratch:
-            (scratch / "store").write_text(str(store.root))
+            (scratch / "store").write_text(store.address)
             store.publish(key, scratch, {"step": "cluster"})
     return key

@@ -47,7 +47,7 @@ class Settings:
     store: str
     """The address of the store, which all machines see."""
     trusted_keys: tuple[str, ...] = ()
-    upstream: tuple[Path, ...] = ()
+    upstream: tuple[Path | str, ...] = ()
     sandbox: Policy = Policy.REQUIRED
     limits: Limits = field(default_factory=Limits)
     command: tuple[str, ...] | None = None

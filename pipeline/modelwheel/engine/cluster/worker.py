@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import pickle
 import platform
 import signal
 import threading
@@ -57,14 +58,25 @@ async def dask_teardown(worker: Worker) -> None:  # noqa: ARG001
         await asyncio.to_thread(_processes.pop().close)
 
 
-def execute(task: Task, *needed: object) -> Answer:  # noqa: ARG001
-    """Runs one attempt at a step.
-
-    Args:
-        task: The attempt.
-        needed: What Dask knows of the steps that this one needs: it prefers the worker where they ran.
-    """
+def execute(task: Task) -> Answer:
+    """Runs one attempt at a step; on the worker."""
     return _process(get_worker()).run(task)
+
+
+class _Call:
+    def __init__(self, task: Task) -> None:
+        self._task = task
+
+    def __reduce__(self) -> tuple[Callable[[Task], Answer], tuple[Task]]:
+        return execute, (self._task,)
+
+
+def packed(task: Task) -> bytes:
+    """What `pickle.loads` turns into the answer of `execute`.
+
+    Dask's scheduler unpickles functions and their arguments, but not what is in bytes: so it needs no modelwheel.
+    """
+    return pickle.dumps(_Call(task))
 
 
 async def end_build(build: str, *, stop: bool) -> None:
