@@ -65,7 +65,7 @@ def test_a_kill_at_any_moment_leaves_all_or_nothing(tmp_path: Path, milliseconds
 
 KILLED_AT_THE_RECORD = """
 import os
-from modelwheel.store import store as module
+from modelwheel.store import layers as module
 
 def die(path, content, aside, **_):
     aside.write_bytes(content)
