@@ -18,6 +18,8 @@ DEFAULT_BYTES = 50_000_000_000
 _IN_USE_SECONDS = 3600.0
 """A step may be reading what was used since; the limit of one step is as long (`[sandbox] seconds`)."""
 
+_STOPPED_SECONDS = 24 * 3600.0
+
 _CHECKED_PART = 20
 """The disk is looked at when the copies may have grown by the limit divided by this."""
 
@@ -57,6 +59,7 @@ class CacheLimit:
 
     def trim(self) -> int:
         """Removes copies that are not in use, the least recently used first; the bytes removed."""
+        self._remove_beginnings()
         found = sorted(self._copies())
         total = sum(size for _, size, _ in found)
         if total <= self._limit:
@@ -69,6 +72,14 @@ class CacheLimit:
                 remove(path)
                 removed += size
         return removed
+
+    def _remove_beginnings(self) -> None:
+        """Removes the beginnings of downloads that nobody goes on with."""
+        for path in self._directory.glob("*/partial/*"):
+            with suppress(OSError):
+                old = time.time() - path.stat().st_mtime > _STOPPED_SECONDS
+                if old and path.suffix != ".lock":
+                    remove(path)
 
     def _copies(self) -> Iterator[tuple[float, int, Path]]:
         """When each copy was used, its bytes and its path."""

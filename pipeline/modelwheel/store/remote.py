@@ -40,6 +40,9 @@ _OLD_SECONDS = 12 * 3600.0
 """A content older than this is made young before a new record needs it: if no other record does, a collection may be
 about to remove it."""
 
+_KNOWN_SECONDS = 3600.0
+"""How long a content that was just uploaded is taken to be there still."""
+
 TOUCHED_SECONDS = 7 * 24 * 3600.0
 """By how much the time of the last use of a record is wrong at most."""
 
@@ -156,25 +159,23 @@ class RemoteLayer(Layer):
         with FileLock(partial.with_name(f"{sha256[:2]}.lock")) if size > _LARGE else nullcontext():
             if super().find(sha256, size) is not None:
                 return self.blobs.path(sha256)
-            for _ in range(2):  # again without a beginning, which may be what is damaged
-                resumed = partial.exists()
-                try:
+            try:
+                for _ in range(2):  # again without a beginning, which may be what is damaged
+                    resumed = partial.exists()
                     self.backend.fetch(name, partial, size)
-                except FileNotFoundError:
-                    return None
-                except WrongSizeError:
+                    if self.blobs.adopt(partial, wanted):
+                        self._limit.grew(size)
+                        return self.blobs.path(sha256)
                     remove(partial)
-                    break
-                except StoreError:
-                    if size <= _LARGE:
-                        remove(partial)
-                    raise
-                if self.blobs.adopt(partial, wanted):
-                    self._limit.grew(size)
-                    return self.blobs.path(sha256)
+                    if not resumed:
+                        break
+            except FileNotFoundError:
+                return None
+            except WrongSizeError:
                 remove(partial)
-                if not resumed:
-                    break
+            finally:
+                if size <= _LARGE:
+                    remove(partial)
         self._report_damage(name)
         return None
 
@@ -189,7 +190,7 @@ class OwnRemote(RemoteLayer):
         self, backend: Backend, parent: Path, trusted: Collection[str] | None, limit: CacheLimit
     ) -> None:
         super().__init__(backend, parent, trusted, limit, writable=True)
-        self._uploaded: set[str] = set()
+        self._uploaded: dict[str, float] = {}
         self._guard = threading.Lock()
         self._background: ThreadPoolExecutor | None = None
 
@@ -256,7 +257,7 @@ class OwnRemote(RemoteLayer):
 
     def _upload(self, file: FileDigest) -> None:
         """Uploads a content that the object store does not have."""
-        if file.sha256 in self._uploaded:
+        if time.monotonic() < self._uploaded.get(file.sha256, 0.0):
             return
         name, path = blob_name(file.sha256), self.blobs.path(file.sha256)
         entry = self.backend.stat(name) if file.size > _ASKED_BYTES else None
@@ -271,7 +272,7 @@ class OwnRemote(RemoteLayer):
             # Other programs may have left a part of it.
             self.backend.remove(name)
             entry = None
-        self._uploaded.add(file.sha256)
+        self._uploaded[file.sha256] = time.monotonic() + _KNOWN_SECONDS
 
     def _touch(self, name: str) -> None:
         with suppress(StoreError, FileNotFoundError):
@@ -284,7 +285,7 @@ class OwnRemote(RemoteLayer):
     def _report_damage(self, name: str) -> None:
         super()._report_damage(name)
         # Else nobody could upload it again.
-        self._uploaded.discard(name.rpartition("/")[2])
+        self._uploaded.pop(name.rpartition("/")[2], None)
         self._remove(name)
 
 

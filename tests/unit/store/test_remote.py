@@ -205,6 +205,7 @@ def test_a_damaged_content_is_a_miss_once_it_was_read(
     assert other.lookup(KEY) is None
     again = other.publish(KEY, make(tmp_path / "out"))
     assert machine("c").read_bytes(again, "objects/a.o") == CONTENT["objects/a.o"]
+    assert list(tmp_path.glob("*/remote/*/partial/*")) == []
 
 
 def test_a_damaged_record_is_replaced(machine: Machine, tmp_path: Path) -> None:
@@ -369,9 +370,13 @@ def test_copies_stay_below_the_limit(tmp_path: Path) -> None:
         sha256 = f"{number}" * 64
         path = make(blobs / sha256[:2], {sha256: bytes(100)}) / sha256
         os.utime(path, (now - age, now - 99999))
+    partial = make(directory / "1234" / "partial", {"old": b"", "new": b"", "00.lock": b""})
+    for name in ("old", "00.lock"):
+        os.utime(partial / name, (0, 0))
     limit = CacheLimit(directory, 310)
     assert limit.trim() == 200
     assert sorted(path.name[0] for path in blobs.glob("*/*")) == ["2", "3"]
+    assert sorted(path.name for path in partial.iterdir()) == ["00.lock", "new"]
     assert CacheLimit(directory, 10).trim() == 100  # a step may be reading the last one
     assert limit.trim() == 0
 
