@@ -86,7 +86,8 @@ def test_a_kill_before_the_record_is_in_place_leaves_nothing_for_long(tmp_path: 
         store.publish(KEY, made)
     left = {path for path in (tmp_path / "store").rglob("*") if path.is_file()}
     assert {path.parent.parent.name for path in left} == {"store", "blobs", "actions"}
-    assert len(left) == 1 + len(CONTENT) + 1  # the lock of `tmp`, blobs, the record
+    # The lock of `tmp`, the lease of the killed process, which expires, blobs, the record.
+    assert len(left) == 1 + 1 + len(CONTENT) + 1
 
 
 RACE = """
