@@ -29,6 +29,7 @@ from .options import (
 )
 from .output import print_json, say, tell
 from .sandboxes import SandboxMode, open_sandbox
+from .stores import with_store
 
 if TYPE_CHECKING:
     from ..sandbox.policy import Policy
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
         "modelwheel new digits --model digits.onnx --out model_specs",
     ],
 )
+@with_store
 def new(
     name: Annotated[
         str, typer.Argument(metavar="NAME", help="Name of the model, such as `my-model`.")
@@ -96,6 +98,7 @@ Lenient = Annotated[
         "modelwheel check --supported",
     ],
 )
+@with_store
 def check(
     specs: OptionalSpecsOrModels = None,
     spec_only: Annotated[

@@ -30,6 +30,7 @@ from .options import (
 )
 from .output import print_json, say, say_json
 from .sandboxes import SandboxMode, open_sandbox
+from .stores import with_store
 
 if TYPE_CHECKING:
     from ..engine.changes import Reason
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
         "modelwheel plan --since digits-1.0.0 model_specs/digits.yaml",
     ],
 )
+@with_store
 def plan(
     specs: Specs,
     level: Levels = None,
