@@ -28,6 +28,7 @@ from ..util.files import remove
 from .backends.base import Backend
 from .backends.base import Entry as File
 from .backends.directory import DirectoryBackend
+from .history import forget
 from .inventory import (
     Inventory,
     StoredRecord,
@@ -143,6 +144,8 @@ def collect_garbage(
     if dry_run:
         return collected
     _drop(backend, [one.entry.name for one in doomed], doomed)
+    if doomed:
+        forget(backend, {one.record.key for one in doomed})
     # Damaged records, too: each is a miss, and its work will be done again.
     for name in stock.damaged:
         backend.remove(name)

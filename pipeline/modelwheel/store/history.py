@@ -21,15 +21,18 @@ from ..util.places import is_url
 from .backends.base import Backend
 from .backends.directory import DirectoryBackend
 from .backends.objects import ObjectBackend
+from .inventory import in_parallel
 from .records import Record
 from .store import Store
 
 _PREFIX = "steps/"
+_DIGITS = 32
+"""Of the hash of a lineage."""
+
 _NEWEST = 5
 """Results among which one of the same version is looked for."""
 
-_NAME = re.compile(rf"{_PREFIX}([0-9a-f]{{32}})-([0-9a-f]{{64}})")
-
+_NAME = re.compile(rf"{_PREFIX}([0-9a-f]{{{_DIGITS}}})-([0-9a-f]{{64}})")
 
 _NOTED: WeakKeyDictionary[Store, set[str]] = WeakKeyDictionary()
 """The names of the notes in each store."""
@@ -72,11 +75,27 @@ def remember_use(store: Store, lineage: str, record: Record) -> None:
             noted.add(_CLOSED)
 
 
-def forget(store: Store, gone: Collection[str]) -> None:
+def forget(backend: Backend, gone: Collection[str]) -> None:
     """Removes the notes of actions that are not in the store any more, by their keys."""
-    for name, _, key in _listed(store.backend):
-        if key in gone:
-            store.backend.remove(name)
+    names = [name for name, _, key in _listed(backend) if key in gone]
+    for _ in in_parallel(backend.remove, names):
+        pass
+
+
+def copy_notes(source: Backend, target: Backend) -> None:
+    """Copies the notes that the target lacks; those of one step in their order, as it is their time that tells it."""
+    there = {name for name, _, _ in _listed(target)}
+    steps: dict[str, list[tuple[float, str]]] = defaultdict(list)
+    for name, time, _ in _listed(source):
+        if name not in there:
+            steps[name[: len(_PREFIX) + _DIGITS]].append((time, name))
+
+    def copy(notes: list[tuple[float, str]]) -> None:
+        for _, name in sorted(notes):
+            target.create(name, b"")
+
+    for _ in in_parallel(copy, steps.values()):
+        pass
 
 
 class History:
@@ -152,7 +171,7 @@ class History:
         for number, backend in enumerate(_backends(self._store)):
             try:
                 for name, modified, key in _listed(backend):
-                    found.append((modified, name.removeprefix(_PREFIX)[:32], key))
+                    found.append((modified, name.removeprefix(_PREFIX)[:_DIGITS], key))
             except StoreError:
                 # An upstream that cannot be read is left out, as everywhere.
                 if number == 0:
@@ -180,4 +199,4 @@ def _name(lineage: str, key: str) -> str:
 
 
 def _hash(lineage: str) -> str:
-    return hashlib.sha256(lineage.encode()).hexdigest()[:32]
+    return hashlib.sha256(lineage.encode()).hexdigest()[:_DIGITS]

@@ -16,6 +16,7 @@ from ..util.words import count, size_text
 from .backends.base import Backend, Entry
 from .backends.directory import DirectoryBackend
 from .disk import is_damage
+from .history import copy_notes
 from .inventory import (
     StoredRecord,
     in_parallel,
@@ -163,6 +164,7 @@ def copy_store(source: Store, target: Store, tell: Tell = lambda _: None) -> Cop
                 copied.results += 1
             whole = count(len(records), "result")
             tell(f"{copied.results} of {whole}, {size_text(copied.bytes)}")
+    copy_notes(source.backend, target.backend)
     copied.damaged = tuple(damaged)
     return copied
 

@@ -10,10 +10,12 @@ import pytest
 
 from modelwheel.errors import StoreError
 from modelwheel.store.backends.base import Entry
+from modelwheel.store.garbage import collect_garbage
 from modelwheel.store.history import History, forget, remember, remember_use
 from modelwheel.store.keys import action_key
 from modelwheel.store.layers import Policy
 from modelwheel.store.store import Store
+from modelwheel.store.whole import copy_store
 from tests.support.stores import make
 
 _STEP = "net/linux-x86_64/x86-64/b1"
@@ -57,7 +59,7 @@ def test_a_result_that_is_gone_is_passed_over(store: Store, tmp_path: Path) -> N
     assert last is not None
     assert last.key == old
     assert history.has_had(_STEP, new)
-    forget(store, {new})
+    forget(store.backend, {new})
     assert not History(store).has_had(_STEP, new)
     assert History(store).last(_STEP) == last
 
@@ -124,3 +126,18 @@ def test_a_store_that_cannot_be_written_serves_all_the_same(
     for lineage in ("net/a", "net/b", "net/c"):
         remember_use(store, lineage, record)
     assert len(tried) == 1
+
+
+def test_a_copy_of_a_store_has_the_history_in_its_order(store: Store, tmp_path: Path) -> None:
+    keys = [_add(store, tmp_path, number) for number in (3, 1, 2)]
+    copied = Store(tmp_path / "copy")
+    copy_store(store, copied)
+    assert [record.key for record in History(copied).results(_STEP)] == [keys[0], keys[2], keys[1]]
+
+
+def test_a_collection_forgets_what_it_removes(store: Store, tmp_path: Path) -> None:
+    old, new = (_add(store, tmp_path, number) for number in (1, 2))
+    os.utime(store.record_path(old), (0, 0))
+    collect_garbage(store, 24 * 3600)
+    history = History(Store(store.root))
+    assert (history.has_had(_STEP, old), history.has_had(_STEP, new)) == (False, True)
