@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from modelwheel.store.garbage import list_entries
 from modelwheel.store.store import Store
 from tests.support.commands import Modelwheel
 from tests.support.wheels import HOST, LOWEST, Built
@@ -26,9 +27,9 @@ def forget_model(cache: Path, copy: Path) -> Modelwheel:
     """The command with a copy of a store that has what all models share, and nothing of this model."""
     shutil.copytree(cache, copy, copy_function=os.link, ignore=shutil.ignore_patterns("tmp"))
     store, names = Store(copy), [f"{NAME}-1.0.0/{step}" for step in STEPS]
-    for record, _ in store.records():
-        if record.note.get("step") in names:
-            store.record_path(record.key).unlink()
+    for entry in list_entries(store):
+        if entry.note.get("step") in names:
+            store.record_path(entry.key).unlink()
     store.close()
     return Modelwheel(copy)
 

@@ -9,11 +9,12 @@ from typing import get_args
 from ..errors import StoreError
 from ..request import Request
 from ..store.inventory import kind_of, label_of, list_records, read_records
-from ..store.reachable import holding, reachable
+from ..store.reachable import hashes_in, holding, reachable
 from ..store.store import Store
 from ..util.files import digest_file
 from ..util.text import one_line
 from ..wheelfile.contents import open_contents
+from .notes import meaning_key
 from .plan import plan
 from .steps import Goal
 from .steps.distribution import ObjectsStep, RuntimeStep, VerifyStep
@@ -67,4 +68,8 @@ def needed_results(
             for record in records
             if kind_of(record) in _BESIDE and label_of(record).partition("/")[0] in steps
         }
-    return reachable(records, roots)
+    needed, silent = reachable(records, roots)
+    # What `plan --why` says hashes stand for.
+    noted = [record.note.get("inputs") for record in records if record.key in needed]
+    meanings = {meaning_key(hashed) for hashed in set(hashes_in(noted))}
+    return needed | meanings, silent

@@ -50,14 +50,14 @@ def _makers(records: Iterable[Record]) -> dict[str, list[str]]:
     for record in records:
         own = {name: value for name, value in record.note.items() if name != "inputs"}
         hashes = {file.sha256 for file in record.files.values()}
-        for one in {record.key, *hashes, *_hashes(own)}:
+        for one in {record.key, *hashes, *hashes_in(own)}:
             makers[one].append(record.key)
     return makers
 
 
 def _made_from(record: Record, makers: dict[str, list[str]]) -> Iterator[str]:
     """The keys of the records that a record was made from."""
-    used = [one for one in set(_hashes(record.note.get("inputs"))) if one in makers]
+    used = [one for one in set(hashes_in(record.note.get("inputs"))) if one in makers]
     # Some files, such as a licence, are in the results of many models. Those that were used share the most with the
     # inputs.
     shared = Counter(key for one in used for key in makers[one])
@@ -66,14 +66,14 @@ def _made_from(record: Record, makers: dict[str, list[str]]) -> Iterator[str]:
         yield from (key for key in makers[one] if shared[key] == most)
 
 
-def _hashes(value: Any) -> Iterator[str]:
+def hashes_in(value: Any) -> Iterator[str]:
     """All texts in a JSON value that are hashes."""
     if isinstance(value, str):
         if _HASH.fullmatch(value):
             yield value
     elif isinstance(value, dict):
         for one in value.values():
-            yield from _hashes(one)
+            yield from hashes_in(one)
     elif isinstance(value, list):
         for one in value:
-            yield from _hashes(one)
+            yield from hashes_in(one)

@@ -25,6 +25,7 @@ from modelwheel.errors import ClusterError, CompileError
 from modelwheel.sandbox.policy import Policy
 from modelwheel.store import opening
 from modelwheel.store.garbage import list_entries
+from modelwheel.store.inventory import take_inventory
 from modelwheel.store.store import Store
 from tests.support.cluster_toys import ClusterToy, VitalToy, chain, note, noted
 from tests.support.clusters import MODEL_KEY, ROOT, Cluster, cluster, executor, make_keys, run_toys
@@ -69,9 +70,9 @@ class Told(Recorder):
 def _contents(store: Store) -> dict[str, object]:
     """Every result by its key."""
     return {
-        record.key: dict(record.files)
-        for record, _ in store.records()
-        if record.note.get("step") not in ("model", "cluster")
+        one.record.key: dict(one.record.files)
+        for one in take_inventory(store.backend).records
+        if one.record.note.get("step") not in ("model", "cluster")
     }
 
 

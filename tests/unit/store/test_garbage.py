@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from modelwheel.store.garbage import collect_garbage, disk_usage, list_entries
+from modelwheel.store.history import remember
 from modelwheel.store.keys import action_key
 from modelwheel.store.store import Store
 from tests.support.portability import both_systems
@@ -118,3 +119,11 @@ def test_results_made_of_kept_contents_stay(store: Store, tmp_path: Path) -> Non
     store.publish(action_key("rest"), make(tmp_path / "rest", {"x": b"x"}))
     collect_garbage(store, keep=[KEY])
     assert set(_left(store)) == {KEY, part}
+
+
+def test_the_notes_of_removed_results_go(store: Store, tmp_path: Path) -> None:
+    keys = _fill(store, tmp_path)
+    for key in keys:
+        remember(store, "m/compile", key)
+    collect_garbage(store, keep=keys[:1])
+    assert [entry.name[-64:] for entry in store.backend.list("steps/")] == keys[:1]

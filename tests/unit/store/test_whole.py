@@ -10,6 +10,7 @@ import pytest
 from modelwheel.errors import StoreError
 from modelwheel.store import records
 from modelwheel.store.garbage import collect_garbage
+from modelwheel.store.history import History, remember
 from modelwheel.store.keys import action_key
 from modelwheel.store.layers import Policy
 from modelwheel.store.records import Record
@@ -73,9 +74,11 @@ def test_damage_is_named_and_removed(store: Store, tmp_path: Path) -> None:
 
 def test_a_copy_has_everything_and_goes_on(store: Store, tmp_path: Path) -> None:
     first, second = fill(store, tmp_path)
+    remember(store, "m/compile", KEY)
     target = Store(tmp_path / "target")
     done = copy_store(store, target)
     assert (done.results, done.bytes, done.there) == (2, first.size + 3, 0)
+    assert History(target).last("m/compile") == first
     assert target.lookup(KEY) == first
     assert target.lookup(OTHER) == second
     again = copy_store(store, target)
