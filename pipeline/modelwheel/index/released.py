@@ -19,8 +19,9 @@ from packaging.utils import (
 from packaging.version import Version
 
 from ..errors import PublishError
-from ..util.files import digest_file
+from ..util.files import digest_file, replace, sync_file, write_atomically
 from ..util.http import Patience
+from ..util.unfinished import unfinished_file
 from ..util.urls import redact
 from ..util.watching import NOBODY, Watcher, each
 from ..wheelfile.collect import find_distributions
@@ -159,17 +160,15 @@ def _copy(index: PackageIndex, released: ReleasedFile, out: Path) -> bool:
                 code="MW802",
             )
         return False
-    aside = out / f".{released.name}.part"
-    try:
+    with unfinished_file(target) as aside:
         index.download(released.file, aside)
         if released.file.uploaded is not None:
             write_upload(released.file.uploaded, target)
         for suffix in COMPANIONS:
             companion = index.find_beside(released.file, suffix)
             if companion is not None:
-                target.with_name(released.name + suffix).write_bytes(companion)
+                write_atomically(target.with_name(released.name + suffix), companion)
         # The file comes last: as long as it is missing, the next run fetches its companions again.
-        aside.rename(target)
-    finally:
-        aside.unlink(missing_ok=True)
+        sync_file(aside)
+        replace(aside, target)
     return True

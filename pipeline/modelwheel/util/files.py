@@ -194,12 +194,17 @@ def _exchange(one: Path, other: Path) -> bool:
     return bool(rename(_AT_FDCWD, first, _AT_FDCWD, second, _RENAME_EXCHANGE) == 0)
 
 
+def sync_file(path: Path) -> None:
+    """Writes what the system has buffered of a file to the disk."""
+    with path.open("r+b" if _is_windows() else "rb") as file:  # it syncs only what it may write
+        os.fsync(file.fileno())
+
+
 def sync_tree(directory: Path) -> None:
     """Writes a directory with everything in it to the disk."""
     for folder, _, files in os.walk(directory):
         for name in files:
-            with Path(folder, name).open("rb") as file:
-                os.fsync(file.fileno())
+            sync_file(Path(folder, name))
         sync_directory(Path(folder))
 
 

@@ -11,9 +11,10 @@ from typing import Any
 from packaging.version import Version
 
 from ...errors import PublishError
-from ...util.files import digest_file
+from ...util.files import digest_file, replace, sync_file
 from ...util.names import safety_problem
 from ...util.text import one_line
+from ...util.unfinished import unfinished_file
 from ...util.watching import NOBODY, Watcher, each
 from ...wheelfile.collect import SDIST, WHEEL
 from ...wheelfile.reports import write_upload
@@ -123,14 +124,12 @@ def _copy(github: GitHub, asset: Asset, out: Path, url: str) -> bool:
                 f"{target} differs from the file of this name in {github.repository}; {KEEPS_VERSIONS}"
             )
         return False
-    aside = out / f".{asset.name}.part"
-    try:
+    with unfinished_file(target) as aside:
         served = github.download(url, aside)
         if asset.sha256 not in (None, served):
             raise PublishError(
                 f"{asset.name} has SHA-256 {served}, but GitHub states {asset.sha256}; report this to GitHub"
             )
-        aside.rename(target)
-    finally:
-        aside.unlink(missing_ok=True)
+        sync_file(aside)
+        replace(aside, target)
     return True
