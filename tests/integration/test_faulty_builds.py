@@ -120,7 +120,8 @@ def test_a_disk_that_fills_during_a_build_and_is_freed(model: Path, tmp_path: Pa
     prefix = mounting("mount -t tmpfs -o size=16m tmpfs", disk)
     if not prefix:
         pytest.skip("needs the right to mount a file system (unshare)")
-    command = [sys.executable, "-m", toy_build.__name__, disk / "store", model, disk / "dist"]
+    command = [sys.executable, "-m", toy_build.__name__]
+    command += map(str, (disk / "store", model, disk / "dist"))
     done = subprocess.run(
         [*prefix, sys.executable, "-c", FULL, disk, *command],
         cwd=Path(__file__).parents[2],
@@ -159,8 +160,8 @@ def publish_slowly(root: str, made: str) -> None:
             with open_store(Path(root)) as reader:
                 record = reader.lookup(KEY)
                 seen.add(record is not None)
-                for name in () if record is None else record.files:
-                    assert reader.read_bytes(record, name) == CONTENT[name]
+                if record is not None:
+                    assert {n: reader.read_bytes(record, n) for n in record.files} == CONTENT
         writer.join()
         assert False in seen
         assert store.lookup(KEY) is not None
@@ -213,7 +214,7 @@ toy_build.main(*sys.argv[1:])
 def test_two_versions_build_in_one_store(model: Path) -> None:
     """In turns and side by side: both make the same wheel, and neither takes the other's results for damage."""
     place = model.parent
-    newer = [sys.executable, "-c", NEWER, place / "store", model, place / "dist"]
+    newer = [sys.executable, "-c", NEWER, *map(str, (place / "store", model, place / "dist"))]
     root = Path(__file__).parents[2]
 
     def start_newer() -> subprocess.Popen[str]:
