@@ -73,6 +73,8 @@ def run_build(
     extras.require("build", "compiling models", advise="compile")
     from ..config import load_config
     from ..engine import build as builder
+    from ..engine.forecast import Forecast
+    from ..engine.reporting import Several
     from ..engine.requirements import require_for_build
     from ..sandbox.choose import UNUSED
     from ..telemetry.observing import observe
@@ -101,7 +103,9 @@ def run_build(
             display, observed.command, observed.events, observed.metrics_port, tell
         ) as reporter,
     ):
-        results = builder.build(requests, store, options, reporter)
+        results = builder.build(
+            requests, store, options, Several(reporter, Forecast(display, store))
+        )
     annotate(of_builds(results))
     return results
 

@@ -7,7 +7,6 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 
 from ..errors import ModelwheelError
 from .reporting import SilentReporter, kind_of
@@ -24,16 +23,12 @@ class Tally(SilentReporter):
 
     Args:
         clock: Seconds that never jump back.
-        expected: What a step of each kind takes, in seconds, as earlier builds measured it.
     """
 
-    def __init__(
-        self,
-        clock: Callable[[], float] = time.monotonic,
-        expected: Mapping[str, float] = MappingProxyType({}),
-    ) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._guard = threading.Lock()
-        self._clock, self._expected = clock, expected
+        self._clock = clock
+        self._expected: Mapping[str, float] = {}
         self._queued: Counter[str] = Counter()
         self._running: dict[str, _Running] = {}
         self._slots: dict[str, int] = {}
@@ -46,6 +41,11 @@ class Tally(SilentReporter):
         self.failures = 0
         self.losses = 0
         """Workers that were lost."""
+
+    def expect(self, seconds: Mapping[str, float]) -> None:
+        """Takes what a step of each kind takes, as earlier builds measured it."""
+        with self._guard:
+            self._expected = seconds
 
     def planned(self, names: Sequence[str]) -> None:
         with self._guard:
@@ -124,7 +124,7 @@ class Tally(SilentReporter):
             return [(name, state.text) for name, state in self._running.items()]
 
     def seconds_left(self) -> float | None:
-        """An estimate of the seconds until the end; None before any step of this build has run.
+        """An estimate of the seconds until the end; None as long as nothing is known.
 
         A step takes what steps of its kind took in this build, results from the store included as no time; before there
         is one, what earlier builds measured. All places for steps are taken to be in use.

@@ -84,7 +84,8 @@ def test_the_time_left_follows_what_steps_of_a_kind_took() -> None:
 
 
 def test_earlier_builds_say_what_kinds_take() -> None:
-    tally = Tally(Clock(), {"freeze": 3.0})
+    tally = Tally(Clock())
+    tally.expect({"freeze": 3.0})
     tally.planned(["m-1/freeze/b1", "m-1/freeze/b4"])
     assert tally.seconds_left() == 6.0
     tally.finished("m-1/freeze/b1", 5.0, cached=False)
