@@ -12,8 +12,8 @@ import socket
 import ssl
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +24,17 @@ from botocore.exceptions import ClientError
 from distributed import Client, LocalCluster, Security
 from distributed.cli.dask_scheduler import main as dask_scheduler
 from distributed.cli.dask_worker import main as dask_worker
-from moto import mock_aws
+from moto import mock_aws, settings
 from moto.core import set_initial_no_auth_action_count
+from moto.core.responses import ActionAuthenticatorMixin
 
 from modelwheel.engine.cluster.start import PRELOAD
+from modelwheel.errors import StoreError
+from modelwheel.store.keys import action_key
+from modelwheel.store.opening import open_store
 from tests.support.commands import parse as parse_command
 from tests.support.commands import run
+from tests.support.object_stores import serve_s3
 from tests.support.pages import ROOT
 from tests.support.waiting import wait_until
 
@@ -289,3 +294,51 @@ def _tried(key: dict[str, str]) -> dict[str, set[str]]:
     return {
         action: {part for part in (RELEASE, OWN, OTHER) if may(action, part)} for action in actions
     }
+
+
+@pytest.fixture
+def roles(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
+    """A server that knows the policies, with a function that takes a role."""
+    with serve_s3(monkeypatch):
+        owner, iam = boto3.client("s3"), boto3.client("iam")
+        owner.create_bucket(Bucket="models-store")
+        keys = {}
+        for role in RIGHTS:
+            iam.create_user(UserName=role)
+            policy = (EXAMPLES / f"{role}.json").read_text()
+            iam.put_user_policy(UserName=role, PolicyName="example", PolicyDocument=policy)
+            keys[role] = iam.create_access_key(UserName=role)["AccessKey"]
+
+        def take(role: str) -> None:
+            monkeypatch.setenv("AWS_ACCESS_KEY_ID", keys[role]["AccessKeyId"])
+            monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", keys[role]["SecretAccessKey"])
+
+        monkeypatch.setattr(ActionAuthenticatorMixin, "request_count", 0)
+        monkeypatch.setattr(settings, "INITIAL_NO_AUTH_ACTION_COUNT", 0)
+        yield take
+
+
+def test_a_store_needs_no_more_rights(roles: Callable[[str], None], tmp_path: Path) -> None:
+    """What a release puts there, with leases and claims, a pull request reads, and cannot write."""
+    key = action_key("toy", number="1")
+
+    def publish(url: str, here: Path) -> None:
+        with (
+            closing(open_store(url, cache=here)) as store,
+            store.lock(key, lambda: False),
+            store.scratch() as out,
+        ):
+            (out / "file").write_bytes(b"1" * 100)
+            store.publish(key, out, {"step": "toy"})
+
+    roles("s3-release")
+    publish("s3://models-store/release", tmp_path / "release")
+    roles("s3-reader")
+    with closing(open_store("s3://models-store/release", cache=tmp_path / "reader")) as store:
+        record = store.lookup(key)
+        assert record is not None
+        assert store.read_bytes(record, "file") == b"1" * 100
+    roles("s3-pull-request")
+    publish("s3://models-store/pull-requests", tmp_path / "pull-request")
+    with pytest.raises(StoreError):
+        publish("s3://models-store/release", tmp_path / "other")
