@@ -26,7 +26,7 @@ from distributed.cli.dask_scheduler import main as dask_scheduler
 from distributed.cli.dask_worker import main as dask_worker
 from moto import mock_aws, settings
 from moto.core import set_initial_no_auth_action_count
-from moto.core.responses import ActionAuthenticatorMixin
+from moto.core.authorization import ActionAuthenticatorMixin
 
 from modelwheel.engine.cluster.start import PRELOAD
 from modelwheel.errors import StoreError
