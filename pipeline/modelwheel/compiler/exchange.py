@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import UnsupportedModelError
-from ..util.files import copy_exactly, remove_tree
+from ..util.files import copy_exactly
 from ..util.names import UnsafePathError
+from ..util.removal import remove_tree
 from ..util.trees import open_file, open_tree
 from .endings import WorkerError
 from .jobs import Job

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Literal
 
 from ..config import load_config
-from ..util.files import remove, write_atomically
+from ..util.files import write_atomically
 from ..util.process import ProcessError, run
 from ..util.records import JsonRecord
+from ..util.removal import remove
 from ..util.unfinished import temporary_directory
 from .files import File, files_of
 from .record import Record, Written, describe, digest, load, save

@@ -35,7 +35,8 @@ from ..spec.sources import (
 from ..store.keys import action_key
 from ..store.records import Record
 from ..store.store import Store
-from ..util.files import FileDigest, remove_tree
+from ..util.files import FileDigest
+from ..util.removal import remove_tree
 from ..util.text import one_line
 from ..util.trees import digest_tree
 from ..util.urls import redact

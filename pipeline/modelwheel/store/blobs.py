@@ -9,16 +9,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from ..util.files import (
-    FileDigest,
-    digest_stream,
-    make_directory,
-    remove,
-    replace,
-    sync,
-    sync_directory,
-)
+from ..util.files import FileDigest, digest_stream, make_directory, replace, sync, sync_directory
 from ..util.names import UnsafePathError
+from ..util.removal import remove
 from ..util.trees import open_regular
 from .disk import is_damage
 

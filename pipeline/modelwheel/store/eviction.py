@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from ..util.files import remove
+from ..util.removal import remove
 from .blobs import BLOB_NAME
 from .disk import listed
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from time import time
 from typing import Any
 
-from ..util.files import remove
+from ..util.removal import remove
 from .backends.base import Backend
 from .backends.base import Entry as File
 from .backends.directory import DirectoryBackend

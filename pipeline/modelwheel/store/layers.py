@@ -9,8 +9,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..util.files import FileDigest, make_directory, remove, write_atomically
+from ..util.files import FileDigest, make_directory, write_atomically
 from ..util.names import UnsafePathError
+from ..util.removal import remove
 from ..util.text import one_line
 from ..util.trees import open_regular
 from .blobs import Blobs

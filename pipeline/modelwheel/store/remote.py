@@ -19,7 +19,8 @@ from pathlib import Path
 from filelock import FileLock
 
 from ..errors import StoreError
-from ..util.files import FileDigest, make_directory, remove
+from ..util.files import FileDigest, make_directory
+from ..util.removal import remove
 from ..util.text import one_line
 from .backends.base import Backend, Entry, WrongSizeError
 from .copies import Copies, Listing, Packs, md5

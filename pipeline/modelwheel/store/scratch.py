@@ -17,7 +17,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from ..util.files import remove_tree
+from ..util.removal import remove_tree
 
 
 class ScratchSpace:

@@ -19,14 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import StoreError
-from ..util.files import (
-    digest_stream,
-    remove,
-    remove_tree,
-    replace,
-)
+from ..util.files import digest_stream, replace
 from ..util.names import UnsafePathError
 from ..util.places import is_url
+from ..util.removal import remove, remove_tree
 from ..util.trees import open_regular, open_tree
 from .backends.base import Backend
 from .backends.directory import DirectoryBackend

@@ -5,14 +5,14 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import os
-import shutil
-import stat
 import time
-import uuid
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, BinaryIO
+
+from .removal import is_windows, make_writable, remove
+from .unfinished import unfinished_file
 
 CHUNK = 1 << 20
 """Bytes read at a time."""
@@ -79,8 +79,6 @@ def write_atomically(
             one in the same directory, which the next process that writes there removes.
     """
     if aside is None:
-        from .unfinished import unfinished_file  # which needs functions of this module
-
         with unfinished_file(path) as made:
             _write_by_rename(path, content, mode, made)
         return
@@ -150,11 +148,11 @@ def replace(source: Path, target: Path) -> None:
     Raises:
         OSError: It cannot be renamed; `target` is unchanged.
     """
-    for wait in _WAITS if _is_windows() else ():
+    for wait in _WAITS if is_windows() else ():
         try:
             source.replace(target)
         except PermissionError:
-            _make_writable(target)
+            make_writable(target)
             time.sleep(wait)
         else:
             return
@@ -196,7 +194,7 @@ def _exchange(one: Path, other: Path) -> bool:
 
 def sync_file(path: Path) -> None:
     """Writes what the system has buffered of a file to the disk."""
-    with path.open("r+b" if _is_windows() else "rb") as file:  # it syncs only what it may write
+    with path.open("r+b" if is_windows() else "rb") as file:  # it syncs only what it may write
         os.fsync(file.fileno())
 
 
@@ -206,63 +204,3 @@ def sync_tree(directory: Path) -> None:
         for name in files:
             sync_file(Path(folder, name))
         sync_directory(Path(folder))
-
-
-def remove(path: Path) -> None:
-    """Removes a file, even a read-only one; does nothing if there is none."""
-    try:
-        path.unlink(missing_ok=True)
-    except PermissionError:
-        if not _is_windows():
-            raise
-        _make_writable(path)
-        path.unlink(missing_ok=True)
-
-
-def remove_tree(directory: Path) -> None:
-    """Removes a directory with everything in it, as far as that is possible; never what a link names."""
-    if directory.is_symlink():  # rmtree refuses it, what follows here would not
-        return
-    if not _is_windows():
-        with suppress(RecursionError):  # before Python 3.13
-            shutil.rmtree(directory, ignore_errors=True)
-        if directory.is_dir():
-            with suppress(OSError):
-                _remove_level_by_level(directory)
-        return
-    # rmtree fails on read-only files there, and blobs and git's objects are read-only.
-    for folder, _, files in os.walk(directory):
-        for name in files:
-            with suppress(OSError):
-                remove(Path(folder, name))
-    shutil.rmtree(directory, ignore_errors=True)
-
-
-def _remove_level_by_level(directory: Path) -> None:
-    """Removes what `shutil.rmtree` cannot: directories without permissions, or thousands of levels deep.
-
-    Subdirectories of subdirectories are moved up, so that no path grows and nothing recurses.
-    """
-    while entries := list(os.scandir(directory)):
-        for entry in entries:
-            if not entry.is_dir(follow_symlinks=False):
-                Path(entry).unlink()
-                continue
-            Path(entry).chmod(0o700)
-            for inner in list(os.scandir(entry)):
-                if inner.is_dir(follow_symlinks=False):
-                    Path(inner).chmod(0o700)
-                    Path(inner).rename(directory / uuid.uuid4().hex)
-                else:
-                    Path(inner).unlink()
-            Path(entry).rmdir()
-    directory.rmdir()
-
-
-def _is_windows() -> bool:
-    return os.name == "nt"
-
-
-def _make_writable(path: Path) -> None:
-    with suppress(OSError):
-        path.chmod(stat.S_IREAD | stat.S_IWRITE)

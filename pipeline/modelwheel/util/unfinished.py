@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from .files import remove, remove_tree
+from .removal import remove, remove_tree
 
 if os.name != "nt":
     import fcntl

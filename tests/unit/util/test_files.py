@@ -8,11 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from modelwheel.util.files import (
-    remove,
-    remove_tree,
-    write_atomically,
-)
+from modelwheel.util.files import write_atomically
+from modelwheel.util.removal import remove, remove_tree
 from tests.support.portability import IS_WINDOWS, behave_like_windows, both_systems
 
 

@@ -25,8 +25,8 @@ from ...store.opening import open_store
 from ...store.records import Record
 from ...store.signatures import find_signer
 from ...store.store import Store
-from ...util.files import remove_tree
 from ...util.process import kill_all
+from ...util.removal import remove_tree
 from ...util.temporary import temporary_files_in
 from ..running import Halt, Order, Place, run_step
 from ..steps.base import Step

@@ -11,8 +11,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ...errors import StoreError
-from ...util.files import make_directory, remove, remove_tree, replace, sync, sync_directory
+from ...util.files import make_directory, replace, sync, sync_directory
 from ...util.names import UnsafePathError
+from ...util.removal import remove, remove_tree
 from ...util.trees import open_regular
 from ..disk import disk_errors, is_damage, is_read_only
 from ..scratch import ScratchSpace
