@@ -123,4 +123,6 @@ def _parse(group: Any, context: Any, arguments: list[str]) -> None:
     name, command, rest = group.resolve_command(context, arguments)
     with command.make_context(name, list(rest), parent=context) as inner:
         if hasattr(command, "commands"):
-            _parse(command, inner, rest)
+            left = [*inner._protected_args, *inner.args]
+            if left or not command.invoke_without_command:
+                _parse(command, inner, left)
