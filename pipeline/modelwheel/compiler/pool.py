@@ -96,7 +96,7 @@ class WorkerPool:
         self._memory = available_memory() if memory_bytes is None else memory_bytes
         self._allowed, self._forks = sandbox.limits if sandbox else Limits(), forks
         room = (self._memory - self._base) // self._per_job
-        self._count = min(max_workers or _cores(), max(1, room))
+        self._count = min(max_workers or usable_cores(), max(1, room))
         settings = WorkerSettings(command, sandbox, forks)
         self._workers = Workers(directory, settings, self._count)
         self._waiting: list[_Task] = []
@@ -164,7 +164,7 @@ class WorkerPool:
         """The limits of a job on a model with so many bytes of weights."""
         wall, memory = self._allowed.wall_seconds or _WALL_SECONDS, self._allowed.memory_bytes
         # The wall clock ends a job first, unless something has stopped its worker.
-        cpu = math.ceil(wall * _cores()) + 1
+        cpu = math.ceil(wall * usable_cores()) + 1
         if isinstance(job, InspectJob):
             reading = self._allowed.reading_seconds or _READING_SECONDS
             reading = min(wall, reading + _READING_SECONDS_PER_BYTE * weights)
@@ -272,7 +272,7 @@ def available_memory(group: Path = Path("/sys/fs/cgroup")) -> int:
     return max(available, 0)
 
 
-def _cores() -> int:
+def usable_cores() -> int:
     """Cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import math
-import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from dataclasses import dataclass
 import dask
 from distributed import Client, LocalCluster, Security
 
-from ...compiler.pool import available_memory
+from ...compiler.pool import available_memory, usable_cores
 from ...errors import ClusterError
 from .address import Target
 from .start import OUTAGE_SECONDS, PRELOAD
@@ -83,7 +82,7 @@ def open_cluster(target: Target) -> Iterator[Link]:
         cluster = stack.enter_context(
             LocalCluster(
                 n_workers=target.local_workers,
-                threads_per_worker=math.ceil((os.cpu_count() or 1) / target.local_workers),
+                threads_per_worker=math.ceil(usable_cores() / target.local_workers),
                 host="127.0.0.1",
                 dashboard_address="127.0.0.1:0",
                 memory_limit=0,

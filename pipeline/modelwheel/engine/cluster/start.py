@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from ...compiler.pool import usable_cores
 from ...errors import ClusterError
 from ...util.process import stream
 from .address import Target
@@ -41,9 +42,8 @@ class Machine:
 
 def default_machine(processes: int | None, threads: int | None) -> tuple[int, int]:
     """How many processes, and threads of each: all cores."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     count = processes or 1
-    return count, threads or max(1, (cores or 1) // count)
+    return count, threads or max(1, usable_cores() // count)
 
 
 def worker_command(target: Target, machine: Machine) -> list[str]:
