@@ -334,7 +334,9 @@ class ClusterExecutor:
                     work, messages.not_there(work.name, answer.worker, self._settings.store)
                 )
                 return
-            self._finished[work.order.halt, work.name] = future
+            if not work.among:
+                # Else Dask could make it again only on workers that may be gone, and what needs it would wait without end.
+                self._finished[work.order.halt, work.name] = future
             self._settle(work, Done(record, answer.seconds, answer.cached))
 
     def _lost_attempt(self, work: Work) -> None:
