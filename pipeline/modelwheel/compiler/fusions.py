@@ -13,13 +13,14 @@ of the fusion. Only workers import the code behind it.
 
 from __future__ import annotations
 
-import importlib.metadata
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from importlib import metadata
 from typing import Any, TypeAlias
 
 from ..errors import EnvironmentProblemError
 from ..util.records import JsonRecord
+from ..util.remembering import Remembered, packages_mark
 from ..util.text import one_line
 from ..util.words import count, suggest
 from .findings import Finding
@@ -124,8 +125,8 @@ class Replaced(JsonRecord):
 
 
 def registered(
-    entries: Iterable[importlib.metadata.EntryPoint] | None = None,
-) -> dict[str, Provider]:
+    entries: Iterable[metadata.EntryPoint] | None = None,
+) -> Mapping[str, Provider]:
     """What can be replaced on this machine, by name; nothing is imported.
 
     Args:
@@ -134,12 +135,14 @@ def registered(
     Raises:
         EnvironmentProblemError: Two distributions implement the same name.
     """
+    if entries is None:
+        return _registered.get(
+            GROUP, packages_mark(), lambda: registered(metadata.entry_points(group=GROUP))
+        )
     found = {
         name: Provider(name=name, target=target, distribution=_OURS, version=_REVISION)
         for name, target in _SHIPPED.items()
     }
-    if entries is None:
-        entries = importlib.metadata.entry_points(group=GROUP)
     for entry in entries:
         distribution = getattr(entry, "dist", None)
         provider = Provider(
@@ -156,6 +159,9 @@ def registered(
                 code="MW727",
             )
     return found
+
+
+_registered: Remembered[Mapping[str, Provider]] = Remembered()
 
 
 def composite_name(name: str, version: int) -> str:

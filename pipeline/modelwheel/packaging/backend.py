@@ -8,12 +8,12 @@ import shlex
 import sys
 import sysconfig
 from collections.abc import Iterable, Mapping, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Literal
 
 from ..errors import WheelError
 from ..util.process import ProcessError, run
+from ..util.remembering import Remembered, installed_version, programs_mark
 from .template import SOURCE_DATE_EPOCH
 
 _SAID_LINES = 30
@@ -34,11 +34,11 @@ _READ_BY_COMPILERS = (
 
 def build_environment(bindings: str = "extension") -> dict[str, str]:
     """What a wheel depends on in addition to its project: compiler, build tools, and Python if it has an extension."""
-    tools = {name: version(name) for name in (*_PROGRAMS, "scikit-build-core")}
+    tools = {name: installed_version(name) for name in (*_PROGRAMS, "scikit-build-core")}
     if bindings == "extension":
         # An extension is built for one ABI of Python; without one, a wheel serves all.
         tools["python"] = sysconfig.get_config_var("SOABI") or sys.implementation.cache_tag
-        tools["pybind11"] = version("pybind11")
+        tools["pybind11"] = installed_version("pybind11")
     return {
         "platform": sysconfig.get_platform(),
         "cc": _compiler_version("CC", "cc"),
@@ -51,8 +51,15 @@ def build_environment(bindings: str = "extension") -> dict[str, str]:
 def _compiler_version(variable: str, default: str) -> str:
     # CC may have arguments, or a launcher before the compiler: `ccache gcc`.
     command = shlex.split(os.environ.get(variable) or default)
-    said = run([*command, "--version"]).text.partition("\n")[0]
+    said = _compilers.get(tuple(command), programs_mark(command), lambda: _said_by(command))
     return " ".join([said, *command[1:]])
+
+
+_compilers: Remembered[str] = Remembered()
+
+
+def _said_by(command: Sequence[str]) -> str:
+    return run([*command, "--version"]).text.partition("\n")[0]
 
 
 def build_wheel(project: Path, out: Path, settings: Mapping[str, str] | None = None) -> Path:

@@ -26,12 +26,14 @@ No two overlays of one project have a file in the same place.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..store.keys import action_key
 from ..util.files import digest_file
+from ..util.remembering import Remembered, mark_of
 from .facts import template_facts
 from .languages import FILTERS
 
@@ -117,18 +119,33 @@ def combine_overlays(names: tuple[str, ...]) -> Template:
     return {place: path for name in names for place, path in list_overlay(name)}
 
 
-def list_overlay(name: str) -> Iterator[tuple[PurePosixPath, Path]]:
+def list_overlay(name: str) -> Sequence[tuple[PurePosixPath, Path]]:
     """The files of one overlay, each with its place in a project."""
-    root = template_directory() / name
-    for path in sorted(root.rglob("*")):
+    return _listed(template_directory() / name)
+
+
+@cache
+def _listed(root: Path) -> tuple[tuple[PurePosixPath, Path], ...]:
+    # Once for each process: keys and what is rendered later then have the same files. Their contents may change.
+    return tuple(
+        (PurePosixPath(path.relative_to(root)), path)
+        for path in sorted(root.rglob("*"))
         # Tests leave byte code in a checkout, which must not change keys or get into wheels.
-        if path.is_file() and "__pycache__" not in path.parts:
-            yield PurePosixPath(path.relative_to(root)), path
+        if path.is_file() and "__pycache__" not in path.parts
+    )
 
 
 def template_digest(template: Template) -> str:
     """A hash over all files of a template, and the facts in them; part of the keys of what is made from it."""
-    return action_key("template", **_digested(template))
+    paths = tuple(map(str, template.values()))
+    return _digests.get(
+        (tuple(template), paths),
+        mark_of(paths),
+        lambda: action_key("template", **_digested(template)),
+    )
+
+
+_digests: Remembered[str] = Remembered()
 
 
 def describe_template(template: Template) -> dict[str, dict[str, Any]]:

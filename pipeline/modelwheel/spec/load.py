@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -42,11 +43,14 @@ def load_specs(paths: Iterable[Path]) -> list[Spec]:
         files.setdefault(path.resolve(), path)
     specs: list[Spec] = []
     problems: list[Problem] = []
+    # Not by name: `a-b` and `a_b` are one distribution (PEP 503).
+    same: defaultdict[str, list[Spec]] = defaultdict(list)
     for path in files.values():
         spec, found = _read(path)
         problems += found
         if spec is not None:
-            problems += _find_collisions(spec, specs)
+            problems += _collisions(spec, same[spec.distribution])
+            same[spec.distribution].append(spec)
             specs.append(spec)
     if problems:
         raise spec_error(problems, len({problem.file for problem in problems}))
@@ -68,10 +72,8 @@ def _validate(document: Document, *, with_files: bool) -> tuple[Spec | None, lis
         return None, explain(error, document)
 
 
-def _find_collisions(spec: Spec, earlier: list[Spec]) -> list[Problem]:
+def _collisions(spec: Spec, same: Sequence[Spec]) -> list[Problem]:
     field = ("model", "name")
-    # Not by name: `a-b` and `a_b` are one distribution (PEP 503).
-    same = [other for other in earlier if other.distribution == spec.distribution]
     return [
         Problem(
             spec.path,

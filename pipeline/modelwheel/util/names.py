@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
 # PATH_MAX of macOS, NAME_MAX of Linux: longer names cannot exist on every system.
 MAX_NAME_BYTES = 1024
@@ -65,6 +66,7 @@ def _component_problem(components: list[str]) -> str | None:
     return None
 
 
+@lru_cache(maxsize=4096)
 def name_problem(name: str) -> str | None:
     """Why a file of this name is not safe, or cannot exist on every system; None if it can."""
     return safety_problem(name) or _windows_problem(name)
@@ -139,6 +141,8 @@ def _parents(name: str) -> Iterator[str]:
 
 
 def _fold(name: str) -> str:
+    if name.isascii():
+        return name.lower()
     # Case folding may undo the normal form, so there are two normalisations, as in the definition
     # of canonical caseless matching (The Unicode Standard, section 3.13).
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from ...packaging.template import Template, bundle_template, template_digest
 from ...platforms import WHEEL_PLATFORMS, Platform, host_platform
 from ...store.store import Store
 from ...util.files import digest_file
+from ...util.remembering import installed_version
 from ...verify.program import require_passing
 from .base import LocalStep, Records, Workspace
 from .model import ModelStep
@@ -86,7 +86,7 @@ def _cross_compiler() -> tuple[str, str]:
     """What libraries for other systems depend on: the version of zig, and how it is called."""
     from ...release.cross.build import TOOLCHAIN  # of the extra `cross`
 
-    return version("ziglang"), digest_file(TOOLCHAIN).sha256
+    return installed_version("ziglang"), digest_file(TOOLCHAIN).sha256
 
 
 def _environment(platform: Platform) -> Mapping[str, str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import abc
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +29,7 @@ from ...packaging.template import (
     template_digest,
 )
 from ...store.store import Store
+from ...util.remembering import installed_version
 from ...verify.selftest import replaced_in, require_passed, verify_wheel
 from ...wheelfile.reports import dump_report
 from ...wheelfile.wheel import open_wheel
@@ -269,7 +269,7 @@ class SdistStep(_DistributionStep):
     def tools(self) -> dict[str, Any]:
         return {
             "needed": needed_sources(self.bindings),
-            "backend": version("scikit-build-core"),
+            "backend": installed_version("scikit-build-core"),
         }
 
     def pack(self, project: Path, workspace: Workspace, out: Path) -> None:  # noqa: ARG002

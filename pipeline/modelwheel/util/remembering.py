@@ -1,0 +1,73 @@
+"""Facts about this machine that keys ask for again and again; each is looked up again when it may have changed.
+
+With hundreds of specs in one command, compilers would be started and installed packages listed thousands of times.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Hashable, Iterable
+from importlib import metadata
+from typing import Generic, TypeVar
+
+_T = TypeVar("_T")
+
+Mark = tuple[tuple[int, int, int, int] | None, ...]
+"""Changes when one of some files or directories is written to, replaced, made or removed."""
+
+
+class Remembered(Generic[_T]):
+    """Answers by question, each with the mark of what it depends on; threads may ask at once."""
+
+    def __init__(self) -> None:
+        self._answers: dict[Hashable, tuple[Hashable, _T]] = {}
+
+    def get(self, question: Hashable, mark: Hashable, look: Callable[[], _T]) -> _T:
+        """The answer of `look`, which is called only if it was not, or if `mark` was another one then.
+
+        `mark` is taken before `look` is called: a change meanwhile outdates the answer.
+        """
+        known = self._answers.get(question)
+        if known is not None and known[0] == mark:
+            return known[1]
+        answer = look()
+        self._answers[question] = mark, answer
+        return answer
+
+
+def mark_of(paths: Iterable[str | os.PathLike[str]]) -> Mark:
+    """The mark of some files and directories; of a directory, without what is in its files."""
+    return tuple(map(_mark, paths))
+
+
+def _mark(path: str | os.PathLike[str]) -> tuple[int, int, int, int] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+def programs_mark(command: Iterable[str]) -> Mark:
+    """The mark of the programs among the words of a command: a compiler, or a launcher and its compiler."""
+    return mark_of(filter(None, map(shutil.which, command)))
+
+
+def installed_version(name: str) -> str:
+    """The version of an installed distribution.
+
+    Raises:
+        PackageNotFoundError: It is not installed.
+    """
+    return _versions.get(name, packages_mark(), lambda: metadata.version(name))
+
+
+def packages_mark() -> Hashable:
+    """Changes when a distribution is installed, removed or exchanged for another version."""
+    # A distribution is a directory or a file of its own beside the packages; `importlib.metadata` relies on this, too.
+    return tuple(sys.path), mark_of(path or "." for path in sys.path)
+
+
+_versions: Remembered[str] = Remembered()
