@@ -8,12 +8,13 @@ import shlex
 import sys
 import sysconfig
 from collections.abc import Iterable, Mapping, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Literal
 
 from ..errors import WheelError
 from ..util.process import ProcessError, run
-from ..util.remembering import Remembered, installed_version, programs_mark
+from ..util.remembering import Remembered, packages_mark, programs_mark
 from .template import SOURCE_DATE_EPOCH
 
 _SAID_LINES = 30
@@ -32,34 +33,47 @@ _READ_BY_COMPILERS = (
 """Variables with places of headers and libraries, and the system to compile for; part of the key where they are set."""
 
 
-def build_environment(bindings: str = "extension") -> dict[str, str]:
+def build_environment(bindings: str = "extension") -> Mapping[str, str]:
     """What a wheel depends on in addition to its project: compiler, build tools, and Python if it has an extension."""
-    tools = {name: installed_version(name) for name in (*_PROGRAMS, "scikit-build-core")}
+    compilers = [_command(*compiler) for compiler in _COMPILERS]
+    mark = (
+        compilers,
+        [programs_mark(command) for command in compilers],
+        packages_mark(),
+        [os.environ.get(name) for name in _READ_BY_COMPILERS],
+    )
+    return _environments.get(bindings, mark, lambda: _look_at_environment(bindings))
+
+
+_environments: Remembered[Mapping[str, str]] = Remembered()
+
+
+def _look_at_environment(bindings: str) -> dict[str, str]:
+    tools = {name: version(name) for name in (*_PROGRAMS, "scikit-build-core")}
     if bindings == "extension":
         # An extension is built for one ABI of Python; without one, a wheel serves all.
         tools["python"] = sysconfig.get_config_var("SOABI") or sys.implementation.cache_tag
-        tools["pybind11"] = installed_version("pybind11")
+        tools["pybind11"] = version("pybind11")
     return {
         "platform": sysconfig.get_platform(),
-        "cc": _compiler_version("CC", "cc"),
-        "cxx": _compiler_version("CXX", "c++"),
+        **{variable.lower(): _version(_command(variable, name)) for variable, name in _COMPILERS},
         **{name: os.environ[name] for name in _READ_BY_COMPILERS if name in os.environ},
         **tools,
     }
 
 
-def _compiler_version(variable: str, default: str) -> str:
+_COMPILERS = (("CC", "cc"), ("CXX", "c++"))
+"""Variables, and the compilers where they are not set."""
+
+
+def _command(variable: str, default: str) -> list[str]:
     # CC may have arguments, or a launcher before the compiler: `ccache gcc`.
-    command = shlex.split(os.environ.get(variable) or default)
-    said = _compilers.get(tuple(command), programs_mark(command), lambda: _said_by(command))
+    return shlex.split(os.environ.get(variable) or default)
+
+
+def _version(command: Sequence[str]) -> str:
+    said = run([*command, "--version"]).text.partition("\n")[0]
     return " ".join([said, *command[1:]])
-
-
-_compilers: Remembered[str] = Remembered()
-
-
-def _said_by(command: Sequence[str]) -> str:
-    return run([*command, "--version"]).text.partition("\n")[0]
 
 
 def build_wheel(project: Path, out: Path, settings: Mapping[str, str] | None = None) -> Path:

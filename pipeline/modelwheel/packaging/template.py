@@ -77,6 +77,7 @@ Template: TypeAlias = Mapping[PurePosixPath, Path]
 """The unrendered files of a project, by their places in it."""
 
 
+@cache
 def template_directory() -> Path:
     """`wheel_template/`: in the installed package, or in the checkout."""
     package = Path(__file__).parents[1]
@@ -97,7 +98,12 @@ def bundle_template(interfaces: Collection[str]) -> Template:
 
 def kernels_template() -> Template:
     """The template of the project that compiles kernels: without what knows a model."""
-    own = {place for place, _ in list_overlay("kernels")}
+    return _kernels_template(template_directory())
+
+
+@cache
+def _kernels_template(root: Path) -> Template:
+    own = {place for place, _ in _listed(root / "kernels")}
     shared = {
         PurePosixPath("cmake", name)
         for name in ("kernels.cmake", "language.cmake", "levels.cmake.in")
@@ -105,7 +111,7 @@ def kernels_template() -> Template:
     directory = PurePosixPath("src/kernels")
     return {
         place: path
-        for place, path in combine_overlays(KERNELS_OVERLAYS).items()
+        for place, path in _combined(root, KERNELS_OVERLAYS).items()
         if place in own | shared or place.parent == directory
     }
 
@@ -116,7 +122,12 @@ def _interface_overlays(interfaces: Collection[str]) -> Iterator[str]:
 
 def combine_overlays(names: tuple[str, ...]) -> Template:
     """The files of several overlays, by their places in a project."""
-    return {place: path for name in names for place, path in list_overlay(name)}
+    return _combined(template_directory(), names)
+
+
+@cache
+def _combined(root: Path, names: tuple[str, ...]) -> Template:
+    return {place: path for name in names for place, path in _listed(root / name)}
 
 
 def list_overlay(name: str) -> Sequence[tuple[PurePosixPath, Path]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -85,7 +86,13 @@ def inspection_inputs(tree: str, reading: Reading) -> dict[str, Any]:
 
 def read_inspection(store: Store, record: Record) -> Inspection:
     """The inspection in the result of an `InspectStep`."""
-    return Inspection.model_validate_json(store.read_bytes(record, INSPECTION))
+    return _parse_inspection(store.read_bytes(record, INSPECTION))
+
+
+@lru_cache(maxsize=8)
+def _parse_inspection(content: bytes) -> Inspection:
+    # The keys of several steps of a model ask for it, one after the other.
+    return Inspection.model_validate_json(content)
 
 
 @dataclass(frozen=True)
