@@ -73,6 +73,7 @@ def run_build(
     extras.require("build", "compiling models", advise="compile")
     from ..config import load_config
     from ..engine import build as builder
+    from ..engine.finished import find_all_finished
     from ..engine.forecast import Forecast
     from ..engine.reporting import Several
     from ..engine.requirements import require_for_build
@@ -96,7 +97,9 @@ def run_build(
         keep_unverified=keep_unverified,
         cluster=cluster,
     )
-    require_for_build(requests, store, goal, out, elsewhere=cluster is not None)
+    finished = find_all_finished(requests, store, goal)
+    left = [request for request in requests if request.name not in finished]
+    require_for_build(left, store, goal, out, elsewhere=cluster is not None)
     with (
         BuildDisplay() as display,
         observe(
@@ -104,7 +107,7 @@ def run_build(
         ) as reporter,
     ):
         results = builder.build(
-            requests, store, options, Several(reporter, Forecast(display, store))
+            requests, store, options, Several(reporter, Forecast(display, store)), finished
         )
     annotate(of_builds(results))
     return results

@@ -36,6 +36,7 @@ from .delivery import (
     deliver_unverified,
     writing_to,
 )
+from .finished import Finished, find_all_finished
 from .reporting import Reporter
 from .scheduler import Outcome, Task, Tools, run_on, run_steps
 from .steps import Goal, steps_of
@@ -111,19 +112,35 @@ class BuildResult:
 
 
 def build(
-    requests: Iterable[Request], store: Store, options: BuildOptions, reporter: Reporter
+    requests: Sequence[Request],
+    store: Store,
+    options: BuildOptions,
+    reporter: Reporter,
+    finished: Mapping[str, Finished] | None = None,
 ) -> list[BuildResult]:
     """Builds every request as far as possible.
 
     A failure stops only what depends on it. If this is interrupted, the store holds whole results
     only, and the next build continues from them.
 
+    Args:
+        requests: What to build.
+        store: Has results, and gets those that are missing.
+        options: How to build.
+        reporter: Receives what happens.
+        finished: What `find_all_finished` returned for the requests; by default it is called here.
+
     Raises:
         EnvironmentProblemError: The output directory cannot be written.
     """
+    if finished is None:
+        finished = find_all_finished(requests, store, options.goal)
     with writing_to(options.out):
         options.out.mkdir(parents=True, exist_ok=True)
-    builds = [_Build(request, store, options, reporter) for request in requests]
+    builds = [
+        _Build(request, store, options, reporter, finished.get(request.name))
+        for request in requests
+    ]
     with _running(options, store, reporter) as run:
         fetched = [one for one in builds if one.fetch()]
         outcomes = run([one.task() for one in fetched])
@@ -163,8 +180,15 @@ class _Build:
     """One request while it is built."""
 
     def __init__(
-        self, request: Request, store: Store, options: BuildOptions, reporter: Reporter
+        self,
+        request: Request,
+        store: Store,
+        options: BuildOptions,
+        reporter: Reporter,
+        finished: Finished | None,
     ) -> None:
+        self._finished = finished
+        request = request if finished is None else finished.request
         self.result = BuildResult(request)
         self._request, self._store = request, store
         self._options, self._reporter = options, reporter
@@ -172,10 +196,13 @@ class _Build:
         self._records: dict[str, Record] = {}
 
     def fetch(self) -> bool:
-        """Fetches the model, on which all steps depend; whether that succeeded."""
+        """Fetches the model, on which all steps depend; whether that succeeded. Nothing if no step will run."""
         name, start = f"{self._request.name}/fetch", time.monotonic()
         origin = self._request.spec.origin
         self._reporter.planned([name])
+        if self._finished is not None:
+            self._reporter.finished(name, 0.0, cached=True)
+            return True
         try:
             cached = source.is_at_hand(origin, self._store)
             self._reporter.started(name)
@@ -192,6 +219,11 @@ class _Build:
 
     def task(self) -> Task:
         """The steps after fetching."""
+        if self._finished is not None:
+            done = self._finished
+            self._reporter.planned([step.name for step in done.steps])
+            # Nothing runs, so nobody looks at the model.
+            return Task(done.steps, self._store.root, self._accept, known=done.records)
         assert self._model is not None
         model, goal = self._model, self._options.goal
         steps = steps_of(self._request, model.tree_sha256, model.provenance, goal)

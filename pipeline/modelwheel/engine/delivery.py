@@ -28,10 +28,15 @@ def deliver(record: Record, store: Store, out: Path) -> Path:
     (name,) = record.files
     content = store.read_bytes(record, name)
     with writing_to(out):
-        if not (out / name).exists() or (out / name).read_bytes() != content:
+        if not _is_there(out / name, content):
             (out / f"{name}{BENCH_SUFFIX}").unlink(missing_ok=True)  # it timed another file
-        write_atomically(out / name, content)
+            write_atomically(out / name, content)
     return out / name
+
+
+def _is_there(path: Path, content: bytes) -> bool:
+    """Whether a file has this content already: then it is not written again, which takes the disk's time."""
+    return path.is_file() and not path.is_symlink() and path.read_bytes() == content
 
 
 def deliver_unverified(record: Record, store: Store, reason: str, out: Path) -> Path:
@@ -64,7 +69,9 @@ def deliver_directory(record: Record, store: Store, path: Path) -> Path:
 def deliver_report(content: bytes, wheel: Path) -> None:
     """Writes the report of a verified wheel next to it."""
     with writing_to(wheel.parent):
-        write_atomically(wheel.with_name(wheel.name + REPORT_SUFFIX), content)
+        report = wheel.with_name(wheel.name + REPORT_SUFFIX)
+        if not _is_there(report, content):
+            write_atomically(report, content)
 
 
 def deliver_times(content: bytes, path: Path) -> None:

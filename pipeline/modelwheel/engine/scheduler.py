@@ -6,11 +6,12 @@ Nothing here knows what steps do: they come from `modelwheel.engine.steps`, or f
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ThreadPoolExecutor, wait
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import partial
 from graphlib import TopologicalSorter
 from pathlib import Path
+from queue import SimpleQueue
 from threading import Event
 from typing import Protocol
 
@@ -70,6 +71,8 @@ class Task:
     """The SavedModel."""
     accept: Callable[[Step, Record], None] = lambda *_: None
     """Called with every result before it counts; a ModelwheelError fails the step."""
+    known: Records = field(default_factory=dict)
+    """Results that were looked up before, by the step's name: these steps are not submitted."""
     model_key: str = ""
     """Under which a record of the store has the model, or will have it for other machines."""
 
@@ -114,22 +117,29 @@ def run_on(executor: Executor, tasks: Iterable[Task], reporter: Reporter) -> lis
     stopped = Event()
     runs = [_Run(task, reporter, stopped) for task in tasks]
     pending: dict[Future[Done], tuple[_Run, Step]] = {}
+    # Not `wait`, and not every run each time: there may be thousands of both.
+    ended: SimpleQueue[Future[Done]] = SimpleQueue()
+
+    def start(run: _Run) -> None:
+        for step in run.take_ready():
+            future = run.submit(step, executor)
+            pending[future] = run, step
+            future.add_done_callback(ended.put)
 
     def stop() -> None:
         executor.stop({future: step for future, (_, step) in pending.items()})
 
     try:
-        while True:
-            for run in runs:
-                for step in run.take_ready():
-                    pending[run.submit(step, executor)] = run, step
-            if not pending:
-                return [run.conclude() for run in runs]
-            if all(run.given_up for run, _ in pending.values()):  # no other spec has anything left
+        for run in runs:
+            start(run)
+        while pending:
+            future = ended.get()
+            run, step = pending.pop(future)
+            run.settle(step, future)
+            start(run)
+            if pending and all(run.given_up for run, _ in pending.values()):
                 stop()
-            for future in wait(pending, return_when=FIRST_COMPLETED).done:
-                run, step = pending.pop(future)
-                run.settle(step, future)
+        return [run.conclude() for run in runs]
     except BaseException:
         stopped.set()
         stop()
@@ -188,10 +198,20 @@ class _Run:
 
     def take_ready(self) -> list[Step]:
         """Steps that can start now, in the order of the task; each is returned once."""
-        if self.given_up:
-            return []
-        ready = sorted(self._sorter.get_ready(), key=self._order.__getitem__)
-        return [self._steps[name] for name in ready]
+        found: list[Step] = []
+        while not self.given_up:
+            ready = sorted(self._sorter.get_ready(), key=self._order.__getitem__)
+            if not ready:
+                return found
+            for step in (self._steps[name] for name in ready):
+                record = self._task.known.get(step.name)
+                if record is None:
+                    found.append(step)
+                else:
+                    done: Future[Done] = Future()
+                    done.set_result(Done(record, 0.0, cached=True))
+                    self.settle(step, done)
+        return []
 
     def submit(self, step: Step, executor: Executor) -> Future[Done]:
         """Queues one step."""

@@ -146,6 +146,11 @@ class Store:
                 return record
         return None
 
+    def touch(self, key: str) -> None:
+        """Notes that the record under `key` was used, as `lookup` does: `collect_garbage` removes what was not."""
+        with self.disk_errors(self.record_path(key)):
+            self._own.touch(key)
+
     def contains(self, key: str) -> bool:
         """Whether `peek` finds something."""
         return self.peek(key) is not None

@@ -82,7 +82,7 @@ _WORLD: tuple[tuple[Any, str, Any], ...] = (
     (sbom, "SBOM_VERSION", 1),
     (runtime, "RUNTIME_VERSION", 1),
     (Spec, "spec_digest", lambda _: "ab" * 32),
-    (distribution, "version", lambda _: "0.3"),
+    (distribution, "installed_version", lambda _: "0.3"),
     (distribution, "cpu_level", lambda: _Level("x86-64-v3")),
     (kernels_step, "host_platform", lambda: PLATFORMS["linux-x86_64"]),
     (bundle, "host_platform", lambda: PLATFORMS["linux-x86_64"]),
