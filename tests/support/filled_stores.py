@@ -90,7 +90,7 @@ def _result(step: Step, request: Request) -> Mapping[str, bytes]:
     return content(step, request)
 
 
-def _inspect(step: Step, request: Request) -> Mapping[str, bytes]:
+def _inspect(step: Step, request: Request) -> Mapping[str, bytes]:  # noqa: ARG001
     inputs, outputs = ((TensorInfo(name=n, dtype="float32", shape=(None, 16)),) for n in ("x", "y"))
     signature = SignatureInfo(key="serving_default", inputs=inputs, outputs=outputs)
     found = Inspection(
@@ -99,7 +99,7 @@ def _inspect(step: Step, request: Request) -> Mapping[str, bytes]:
     return {INSPECTION: found.model_dump_json(indent=1).encode()}
 
 
-def _reference(step: Step, request: Request) -> Mapping[str, bytes]:
+def _reference(step: Step, request: Request) -> Mapping[str, bytes]:  # noqa: ARG001
     times = FrameworkTimes(framework="TensorFlow", cpu="any", missing="nothing was timed")
     return {
         ARRAYS: _bytes(step.name, 28_000),
@@ -108,7 +108,7 @@ def _reference(step: Step, request: Request) -> Mapping[str, bytes]:
     }
 
 
-def _freeze(step: Step, request: Request) -> Mapping[str, bytes]:
+def _freeze(step: Step, request: Request) -> Mapping[str, bytes]:  # noqa: ARG001
     x, y = (FrozenTensor(name=n, c_name=n, dtype="float32", shape=(1, 16)) for n in ("x", "y"))
     signature = FrozenSignature(
         key="serving_default", batch=1, inputs=(x,), outputs=(y,), batched_inputs=("x",),
@@ -153,11 +153,11 @@ def _project(step: Step, request: Request) -> Mapping[str, bytes]:
     }
 
 
-def _objects(step: Step, request: Request) -> Mapping[str, bytes]:
+def _objects(step: Step, request: Request) -> Mapping[str, bytes]:  # noqa: ARG001
     return {"module.o": _bytes("objects", 758_000)}
 
 
-def _kernels(step: Step, request: Request) -> Mapping[str, bytes]:
+def _kernels(step: Step, request: Request) -> Mapping[str, bytes]:  # noqa: ARG001
     return {
         f"{kernel}-{level.identifier}.o": _bytes(f"{kernel} {level.name}", 100_000)
         for kernel in ("gemm_float", "epilogue_float")
@@ -174,7 +174,7 @@ def _wheel(step: Step, request: Request) -> Mapping[str, bytes]:
         return {path.name: path.read_bytes()}
 
 
-def _verify(step: Step, request: Request) -> Mapping[str, bytes]:
+def _verify(step: Step, request: Request) -> Mapping[str, bytes]:  # noqa: ARG001
     comparisons = tuple(
         Comparison(
             level=level.name, rows=rows, rule=f"{rows}:{rows}", output="y", absolute=1e-7,
