@@ -1,0 +1,62 @@
+"""Six toy models on a cluster whose workers are killed at random: everything is there, and nothing finished was done twice."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from modelwheel.engine.scheduler import Task, Tools, run_steps
+from modelwheel.engine.steps.base import Step
+from modelwheel.store.store import Store
+from tests.scale.killing import Killer
+from tests.support.cluster_toys import ClusterToy, chain, noted
+from tests.support.clusters import cluster, run_toys
+from tests.support.sandboxes import NONE
+from tests.support.toys import Recorder, ThreadPool
+
+_MODELS, _LENGTH = 6, 5
+_SECONDS = 1.0
+"""Between two kills; a step takes a third of it."""
+
+
+def _models(diary: Path) -> list[Sequence[Step]]:
+    """Models of which each has steps of its own, and one that needs a step which all of them have."""
+    found: list[Sequence[Step]] = []
+    for number in range(_MODELS):
+        steps = chain(diary, f"model{number}", _LENGTH, "sleep 0.3")
+        shared = ClusterToy("shared", (), diary, "sleep 0.3")
+        found.append([*steps, shared, ClusterToy(f"model{number}/end", (steps[-1].name, "shared"), diary)])
+    return found
+
+
+def test_random_kills_lose_nothing_and_repeat_nothing_that_was_finished(
+    tmp_path: Path, store: Store
+) -> None:
+    diary = tmp_path / "diary"
+    diary.mkdir()
+    models = _models(diary)
+    told = Recorder()
+    with cluster() as found, Killer([one.pid for one in found.workers], _SECONDS) as killer:
+        outcomes = run_toys(found.address, store, *models, reporter=told)
+    assert not [outcome.errors for outcome in outcomes if outcome.errors]
+    assert len(killer.kills) >= 2
+
+    # Counted: whatever began more than once was running in a worker that was killed.
+    killed = {pid for _, pid in killer.kills}
+    names = {step.name for steps in models for step in steps}
+    for name in names:
+        *lost, last = noted(diary, name)
+        assert set(lost) <= killed, name
+        assert last in noted(diary, name, "ended"), name
+    results = [name for name in told.of("finished") if name != "shared"]
+    assert sorted(results) == sorted(names - {"shared"})
+    assert told.of("finished").count("shared") == 1
+    assert told.of("cached").count("shared") == _MODELS - 1
+
+    undisturbed = Store(tmp_path / "undisturbed")
+    with ThreadPool(1) as pool:
+        tools = Tools(undisturbed, pool, Recorder(), NONE)
+        again = run_steps([Task(steps, tmp_path) for steps in models], tools)
+    for one, other in zip(outcomes, again, strict=True):
+        assert {n: r.files for n, r in one.records.items()} == {n: r.files for n, r in other.records.items()}
+    undisturbed.close()
