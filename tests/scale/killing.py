@@ -54,12 +54,19 @@ class Killer:
     def _run(self) -> None:
         chosen = random.Random(self.seed)
         while not self._ended.wait(self.seconds):
-            workers = worker_processes(self.roots)
-            if workers:
-                victim = chosen.choice(workers)
-                with suppress(psutil.NoSuchProcess):
-                    victim.kill()
-                    self.kills.append((time.time(), victim.pid))
+            pid = kill_one(self.roots, chosen)
+            if pid is not None:
+                self.kills.append((time.time(), pid))
+
+
+def kill_one(roots: Iterable[int], chosen: random.Random) -> int | None:
+    """Kills a worker and nothing that it has started; the process, None if there was none."""
+    workers = worker_processes(roots)
+    with suppress(IndexError, psutil.NoSuchProcess):
+        victim = chosen.choice(workers)
+        victim.kill()
+        return victim.pid
+    return None
 
 
 def worker_processes(roots: Iterable[int]) -> list[psutil.Process]:
