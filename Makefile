@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo demo-formats release-demo adopt-demo hostile-demo bench bench-fusions bare-machine test lint unit integration exhaustive tool-check zoo mutants onnx-conformance precision fuzz lock docs
+.PHONY: demo demo-formats release-demo adopt-demo hostile-demo scale-demo bench bench-fusions bare-machine test lint unit integration exhaustive tool-check zoo mutants onnx-conformance precision fuzz lock docs
 
 # Trains a digit classifier, builds its wheel, installs that into an empty environment and compares with TensorFlow.
 demo: $(VENV)/complete
@@ -25,6 +25,10 @@ adopt-demo: $(VENV)/complete
 # Every attack that is known: hostile models, specs, archives, wheels and callers; what stopped each, and what it left behind.
 hostile-demo: $(VENV)/complete
 	@$(BIN)/python -m tests.demo.hostile
+
+# Forty models on a cluster whose workers are killed, with a store in S3: in one table and one plot. SCALE="--models 100" for more.
+scale-demo: $(VENV)/complete
+	@$(BIN)/python -m tests.scale.demo $(SCALE)
 
 # The reference set against other runtimes, which are installed for it. BENCH="--help" lists what can be chosen;
 # BENCH="--page" writes docs/benchmarks.md, its plots and README's table.

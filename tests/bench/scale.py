@@ -16,15 +16,14 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from unittest import mock
 
 from rich.console import Console
 from rich.table import Table
 
-from modelwheel.store import blobs
 from modelwheel.store.store import Store
-from modelwheel.util import files
 from tests.support.filled_stores import fill, load_requests, write_specs
 
 _LIMITS = {"plan": 3, "build": 10, "plan on S3": 30, "build on S3": 30}
@@ -53,13 +52,12 @@ def main() -> None:
 
 def _fill(work: Path, count: int) -> int:
     """Writes specs and results; how many results there are. Nothing waits for the disk: no power cut matters here."""
-    kept = files.sync, files.sync_directory, blobs.sync, blobs.sync_directory
-    files.sync = blobs.sync = files.sync_directory = blobs.sync_directory = lambda _: None
-    try:
+    with ExitStack() as stack:
+        for place in ("modelwheel.util.files", "modelwheel.store.blobs"):
+            for name in ("sync", "sync_directory"):
+                stack.enter_context(mock.patch(f"{place}.{name}"))
         requests = load_requests(write_specs(work / "specs", count))
         return fill(Store(work / "store"), requests, work / "made")
-    finally:
-        files.sync, files.sync_directory, blobs.sync, blobs.sync_directory = kept
 
 
 def _measure(
@@ -113,7 +111,7 @@ def _bucket(store: Path) -> Iterator[tuple[str, Mapping[str, str], Counter[str]]
     def count(handler: WSGIRequestHandler, *_: object) -> None:
         requests[handler.command] += 1
 
-    WSGIRequestHandler.log_request = count  # type: ignore[method-assign]
+    WSGIRequestHandler.log_request = count  # type: ignore[assignment,method-assign]
     server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
     server.start()
     try:

@@ -27,7 +27,9 @@ def _models(diary: Path) -> list[Sequence[Step]]:
     for number in range(_MODELS):
         steps = chain(diary, f"model{number}", _LENGTH, "sleep 0.3")
         shared = ClusterToy("shared", (), diary, "sleep 0.3")
-        found.append([*steps, shared, ClusterToy(f"model{number}/end", (steps[-1].name, "shared"), diary)])
+        found.append(
+            [*steps, shared, ClusterToy(f"model{number}/end", (steps[-1].name, "shared"), diary)]
+        )
     return found
 
 
@@ -66,5 +68,7 @@ def test_random_kills_lose_nothing_and_repeat_nothing_that_was_finished(
         tools = Tools(undisturbed, pool, Recorder(), NONE)
         again = run_steps([Task(steps, tmp_path) for steps in models], tools)
     for one, other in zip(outcomes, again, strict=True):
-        assert {n: r.files for n, r in one.records.items()} == {n: r.files for n, r in other.records.items()}
+        assert {n: r.files for n, r in one.records.items()} == {
+            n: r.files for n, r in other.records.items()
+        }
     undisturbed.close()
