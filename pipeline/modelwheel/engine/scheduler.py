@@ -71,10 +71,10 @@ class Task:
     """The SavedModel."""
     accept: Callable[[Step, Record], None] = lambda *_: None
     """Called with every result before it counts; a ModelwheelError fails the step."""
-    known: Records = field(default_factory=dict)
-    """Results that were looked up before, by the step's name: these steps are not submitted."""
     model_key: str = ""
     """Under which a record of the store has the model, or will have it for other machines."""
+    known: Records = field(default_factory=dict)
+    """Results that were looked up before, by the step's name: these steps are not submitted."""
 
 
 @dataclass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,6 +20,8 @@ from tests.support.toys import Recorder, ThreadPool
 _MODELS, _LENGTH = 6, 5
 _STARTS = 8
 """After so many steps have begun, a worker is killed: how slow a machine is does not matter."""
+_KILLS = 3
+"""A step whose worker dies more often fails: it may be the reason."""
 
 
 def _models(diary: Path) -> list[Sequence[Step]]:
@@ -39,18 +42,19 @@ def test_random_kills_lose_nothing_and_repeat_nothing_that_was_finished(
     diary = tmp_path / "diary"
     diary.mkdir()
     models = _models(diary)
-    chosen, starts, killed = random.Random(1), itertools.count(1), set()
+    chosen, starts = random.Random(1), itertools.count(1)
+    killed: set[int] = set()
 
     def disturb(event: str, _: str) -> None:
-        if event == "started" and next(starts) % _STARTS == 0:
-            killed.add(kill_one(roots, chosen))
+        if event == "started" and next(starts) % _STARTS == 0 and len(killed) < _KILLS:
+            killed.update(filter(None, [kill_one(roots, chosen)]))
 
     told = Recorder(on_event=disturb)
     with cluster() as found:
         roots = [one.pid for one in found.workers]
         outcomes = run_toys(found.address, store, *models, reporter=told)
     assert not [outcome.errors for outcome in outcomes if outcome.errors]
-    assert len(killed) >= 3
+    assert len(killed) == _KILLS
 
     # Counted: whatever began more than once was running in a worker that was killed.
     names = {step.name for steps in models for step in steps}
@@ -58,10 +62,10 @@ def test_random_kills_lose_nothing_and_repeat_nothing_that_was_finished(
         *lost, last = noted(diary, name)
         assert set(lost) <= killed, name
         assert last in noted(diary, name, "ended"), name
-    results = [name for name in told.of("finished") if name != "shared"]
-    assert sorted(results) == sorted(names - {"shared"})
-    assert told.of("finished").count("shared") == 1
-    assert told.of("cached").count("shared") == _MODELS - 1
+    # One whose worker died before it could answer is taken from the store.
+    ended = Counter(told.of("finished") + told.of("cached"))
+    assert ended.pop("shared") == _MODELS
+    assert ended == Counter(names - {"shared"})
 
     undisturbed = Store(tmp_path / "undisturbed")
     with ThreadPool(1) as pool:

@@ -11,6 +11,7 @@ import pytest
 from modelwheel.packaging import backend, template
 from modelwheel.packaging.backend import build_environment
 from modelwheel.packaging.template import template_digest
+from modelwheel.util.process import Completed, run
 from modelwheel.util.remembering import Remembered, installed_version, mark_of
 
 
@@ -57,7 +58,12 @@ def test_another_version_of_a_package_is_noticed(
 
 def test_another_compiler_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     started = []
-    monkeypatch.setattr(backend, "run", lambda command: started.append(command) or _real(command))
+
+    def count(command: list[str]) -> Completed:
+        started.append(command)
+        return run(command)
+
+    monkeypatch.setattr(backend, "run", count)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     for name in ("cc", "c++"):
         _write_compiler(tmp_path / name, "compiler 1")
@@ -74,9 +80,6 @@ def test_another_compiler_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def _write_compiler(path: Path, version: str) -> None:
     path.write_text(f"#!/bin/sh\necho {version}\n")
     path.chmod(0o755)
-
-
-_real = backend.run
 
 
 def test_another_file_of_the_template_is_noticed(tmp_path: Path) -> None:

@@ -103,7 +103,7 @@ def declare(memory: int = 0, extra: Mapping[str, float] | None = None) -> Declar
         memory: Bytes that steps may use.
         extra: Further resources.
     """
-    tools: dict[str, str] = {}
+    tools: Mapping[str, str] = {}
     with suppress(ProcessError, metadata.PackageNotFoundError):
         tools = build_environment()
     here = ""
