@@ -16,6 +16,7 @@ from typing import Any
 
 from modelwheel.store.records import Record
 from modelwheel.store.store import Store
+from tests.support.stores import every_record
 
 MEASURED = Path(__file__).with_name("times.json")
 """Small models, convolutions and 40 MB of weights, each at four CPU levels and two batch sizes."""
@@ -69,7 +70,7 @@ def load(path: Path = MEASURED) -> list[Profile]:
 def collect(store: Store) -> dict[str, Any]:
     """The content of such a file: every model of which a wheel was verified."""
     by_model: defaultdict[str, dict[str, Record]] = defaultdict(dict)
-    for record, _ in store.records():
+    for record in (one.record for one in every_record(store)):
         model, _, rest = str(record.note.get("step", "")).partition("/")
         if rest and "kind" in record.note:
             by_model[model][rest] = record

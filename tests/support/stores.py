@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from modelwheel.store.inventory import StoredRecord, list_records, read_records
 from modelwheel.store.keys import action_key
 from modelwheel.store.records import Record
 from modelwheel.store.store import Store
@@ -36,6 +37,11 @@ def blob_file(store: Store, record: Record, name: str) -> Path:
     """Where the store holds the content of one file of a record."""
     sha256 = record.files[name].sha256
     return store.root / "blobs" / sha256[:2] / sha256
+
+
+def every_record(store: Store) -> list[StoredRecord]:
+    """All readable records of a store, with the times of their last use."""
+    return list(read_records(store.backend, list_records(store.backend)).records)
 
 
 def record_file(store: Store, key: str = KEY) -> Path:

@@ -15,7 +15,7 @@ from modelwheel.source import fetch as source
 from modelwheel.store.store import Store
 from tests.support.filled_stores import fill, load_requests, write_specs
 from tests.support.sandboxes import NONE
-from tests.support.stores import blob_file, open_store
+from tests.support.stores import blob_file, every_record, open_store
 from tests.support.toy_worker import COMMAND
 from tests.support.toys import Recorder
 
@@ -104,7 +104,7 @@ def test_what_nobody_reads_is_not_hashed_but_must_be_there(
 
 
 def test_the_use_of_every_record_is_noted(requests: list[Request], store: Store) -> None:
-    for record, _ in list(store.records()):
-        os.utime(store.record_path(record.key), (1, 1))
+    for one in every_record(store):
+        os.utime(store.record_path(one.record.key), (1, 1))
     _find(requests, store.root)
-    assert all(used > 1 for _, used in store.records())
+    assert all(one.used > 1 for one in every_record(store))
