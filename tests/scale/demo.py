@@ -11,6 +11,7 @@ Everything is in one table and one plot, `.demo/scale/scale-demo.svg`.
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import shutil
 import subprocess
@@ -171,6 +172,7 @@ def change(specs: Sequence[Path]) -> None:
 @contextmanager
 def machines(demo: Demo) -> Iterator[list[int]]:
     """S3, a scheduler and two workers; the processes that watch over the workers."""
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)  # else a line for each request
     with ExitStack() as stack:
         demo.store = stack.enter_context(serve_objects("s3"))
         os.environ["MODELWHEEL_CACHE_DIR"] = str(SCALE / "cache-of-workers")

@@ -53,7 +53,7 @@ class Layer:
 
     def record_path(self, key: str) -> Path:
         """Where the record under `key` is, if there is one."""
-        return self.root / "actions" / key[:2] / f"{key}.json"
+        return Path(self.root, "actions", key[:2], f"{key}.json")
 
     def lookup(self, key: str) -> Record | None:
         """The record under `key`, if it counts and all its files are sound."""

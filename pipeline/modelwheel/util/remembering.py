@@ -39,15 +39,15 @@ class Remembered(Generic[_T]):
 
 def mark_of(paths: Iterable[str]) -> Mark:
     """The mark of some files and directories; of a directory, without what is in its files."""
-    return tuple(map(_mark, paths))
-
-
-def _mark(path: str) -> tuple[int, int, int, int] | None:
-    try:
-        found = os.stat(path)  # noqa: PTH116 - hundreds of files for each model
-    except OSError:
-        return None
-    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+    found: list[tuple[int, int, int, int] | None] = []
+    for path in paths:
+        try:
+            status = os.stat(path)  # noqa: PTH116 - hundreds of files for each model
+        except OSError:
+            found.append(None)
+        else:
+            found.append((status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns))
+    return tuple(found)
 
 
 def programs_mark(command: Iterable[str]) -> Mark:

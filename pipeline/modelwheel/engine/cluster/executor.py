@@ -328,7 +328,8 @@ class ClusterExecutor:
         elif answer.error is not None:
             self._settle(work, answer.error)
         else:
-            record = self._store.peek(answer.key)
+            # A look at an object store may be at a listing from before.
+            record = self._store.peek(answer.key) or self._store.lookup(answer.key)
             if record is None:
                 self._settle(
                     work, messages.not_there(work.name, answer.worker, self._settings.store)
