@@ -36,7 +36,6 @@ ALLOWED = {
     "sandbox/seccomp.py": {"uname"},
     "sandbox/launch.py": {"uname"},
     "compiler/pool.py": {"sched_getaffinity"},
-    "engine/cluster/start.py": {"sched_getaffinity"},
     # `worker/in_process.py` is the other half of both.
     "compiler/worker/child.py": {"setsid", "sysconf"},
     "compiler/worker/forking.py": {"SIGKILL", "fork", "killpg", "resource", "wait4"},

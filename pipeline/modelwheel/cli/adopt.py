@@ -13,11 +13,13 @@ from .app import MAINTENANCE, app
 from .options import AsJson, Jobs, Specs
 from .output import print_json, say
 from .sandboxes import SandboxMode, open_sandbox
+from .stores import with_store
 
 
 @app.command(
     rich_help_panel=MAINTENANCE, examples=["modelwheel adopt tensorflow==2.22.0 model_specs"]
 )
+@with_store
 def adopt(
     requirement: Annotated[
         str,
@@ -58,6 +60,7 @@ def adopt(
     load_any(specs, sandbox)  # mistakes in specs are found before anything is installed
     store, chosen = open_store(), open_sandbox(sandbox)
     options = [
+        *("--store", store.address),
         *(("--jobs", str(jobs)) if jobs else ()),
         *(("--sandbox", sandbox) if sandbox else ()),
     ]

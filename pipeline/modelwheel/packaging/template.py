@@ -25,6 +25,7 @@ No two overlays of one project have a file in the same place.
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
@@ -150,7 +151,7 @@ def template_digest(template: Template) -> str:
     """A hash over all files of a template, and the facts in them; part of the keys of what is made from it."""
     paths = tuple(map(str, template.values()))
     return _digests.get(
-        (tuple(template), paths),
+        (tuple(template), paths, json.dumps(template_facts(), sort_keys=True)),
         mark_of(paths),
         lambda: action_key("template", **_digested(template)),
     )
