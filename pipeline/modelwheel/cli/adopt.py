@@ -37,6 +37,14 @@ def adopt(
         float,
         typer.Option(metavar="SECONDS", min=0.01, help="Time for each wheel and number of rows."),
     ] = 1.0,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Compile with the candidate on a Dask cluster whose workers have it: tcp://HOST:PORT, tls://HOST:PORT, or "
+            "local:N for N worker processes here. By default on this machine.",
+        ),
+    ] = None,
     jobs: Jobs = None,
     sandbox: SandboxMode = None,
     as_json: AsJson = False,
@@ -61,16 +69,17 @@ def adopt(
     store, chosen = open_store(), open_sandbox(sandbox)
     options = [
         *("--store", store.address),
-        *(("--jobs", str(jobs)) if jobs else ()),
         *(("--sandbox", sandbox) if sandbox else ()),
     ]
+    jobs_here = ("--jobs", str(jobs)) if jobs else ()
+    place = ("--cluster", "off", *jobs_here) if cluster is None else ("--cluster", cluster)
     pinned = this_installation()
     with BuildDisplay(results=False) as display:
         candidate = install_candidate(version, out.absolute(), display)
         schemas = read_schema(pinned), read_schema(candidate)
         built = [
-            build_all(one, specs, options, out.absolute() / f"wheels-{one.tensorflow}", display)
-            for one in (pinned, candidate)
+            build_all(one, specs, more, out.absolute() / f"wheels-{one.tensorflow}", display)
+            for one, more in ((pinned, [*options, *jobs_here]), (candidate, [*options, *place]))
         ]
         settings = Settings(seconds=seconds)
         trials = compare_all(built[0], built[1], settings, chosen, store, display)
