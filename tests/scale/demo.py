@@ -127,7 +127,7 @@ class Demo:
                 axes.axvline(at - start, color="black", linewidth=0.8, linestyle=":")
             axes.set_yticks(list(places.values()), list(places))
             axes.set_xlabel("seconds; dotted: a kill")
-            axes.legend(ncols=5, fontsize="small")
+            axes.legend(ncols=5, fontsize="small", loc="upper center", bbox_to_anchor=(0.5, -0.15))
 
 
 def _seconds(event: Mapping[str, Any]) -> float:
