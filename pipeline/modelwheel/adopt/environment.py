@@ -26,6 +26,10 @@ _PINNED = ("tensorflow", "tensorflow-cpu", "tf-keras", "tf_keras", _PROJECT)
 """Distributions that the candidate decides, or that are installed by themselves."""
 
 
+_EXTRAS = ("jax", "onnx", "keras", "s3", "gs", "abfs", "cluster")
+"""What a candidate has, too, if it is installed here."""
+
+
 @dataclass(frozen=True)
 class Installation:
     """A Python with a TensorFlow and modelwheel."""
@@ -112,7 +116,7 @@ def _others() -> Iterator[str]:
 
     Only those of extras that are installed here; so both builds differ in TensorFlow alone.
     """
-    names = {"build", *(one for one in ("jax", "onnx", "keras") if not extras.missing(one))}
+    names = {"build", *(one for one in _EXTRAS if not extras.missing(one))}
     needed = {name for extra in names for name in extras.distributions(extra)}
     core = (Requirement(text) for text in metadata.requires(_PROJECT) or ())
     needed |= {one.name for one in core if not one.marker or one.marker.evaluate({"extra": ""})}

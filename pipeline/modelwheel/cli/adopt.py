@@ -54,44 +54,34 @@ def adopt(
     It is installed into an environment of its own, and nothing is switched by it. The exit code is 1 unless it is ready.
     """
     extras.require("compile", "`modelwheel adopt`")
-    from ..adopt.environment import install_candidate, parse_candidate, this_installation
-    from ..adopt.page import Outcome, verdict, write_page
-    from ..adopt.trial import build_all, compare_all, read_schema
-    from ..adopt.verdict import objections
-    from ..bench.compare import Settings, describe_machine
-    from ..compiler.schema import differences, unread_thunks
+    from ..adopt.environment import parse_candidate
+    from ..adopt.page import verdict, write_page
+    from ..adopt.run import Plan, try_candidate
+    from ..bench.compare import Settings
     from ..util.files import write_atomically
     from .display.progress import BuildDisplay
     from .models import load_any
 
     version = parse_candidate(requirement)
     load_any(specs, sandbox)  # mistakes in specs are found before anything is installed
-    store, chosen = open_store(), open_sandbox(sandbox)
-    options = [
-        *("--store", store.address),
-        *(("--sandbox", sandbox) if sandbox else ()),
-    ]
+    store = open_store()
     jobs_here = ("--jobs", str(jobs)) if jobs else ()
-    place = ("--cluster", "off", *jobs_here) if cluster is None else ("--cluster", cluster)
-    pinned = this_installation()
-    with BuildDisplay(results=False) as display:
-        candidate = install_candidate(version, out.absolute(), display)
-        schemas = read_schema(pinned), read_schema(candidate)
-        built = [
-            build_all(one, specs, more, out.absolute() / f"wheels-{one.tensorflow}", display)
-            for one, more in ((pinned, [*options, *jobs_here]), (candidate, [*options, *place]))
-        ]
-        settings = Settings(seconds=seconds)
-        trials = compare_all(built[0], built[1], settings, chosen, store, display)
-    changed, thunks = list(differences(*schemas)), unread_thunks(*schemas)
-    against = list(objections(changed, thunks, trials))
-    outcome = Outcome(
-        pinned.tensorflow, version, changed, thunks, trials, against, describe_machine()
+    plan = Plan(
+        version=version,
+        specs=specs,
+        out=out.absolute(),
+        options=("--store", store.address, *(("--sandbox", sandbox) if sandbox else ())),
+        pinned_options=jobs_here,
+        candidate_options=("--cluster", cluster) if cluster else ("--cluster", "off", *jobs_here),
+        settings=Settings(seconds=seconds),
     )
+    with BuildDisplay(results=False) as display:
+        outcome = try_candidate(plan, store, open_sandbox(sandbox), display)
     page = out / f"tensorflow-{version}.md"
     write_atomically(page, write_page(outcome).encode())
     if as_json:
         print_json(outcome)
     else:
-        say("\n".join((verdict(outcome), *(f"  {one}" for one in against), f"wrote {page}")))
+        lines = (verdict(outcome), *(f"  {one}" for one in outcome.objections), f"wrote {page}")
+        say("\n".join(lines))
     raise typer.Exit(not outcome.ready)
