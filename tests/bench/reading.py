@@ -55,12 +55,12 @@ def measure(directory: Path, name: str) -> dict[str, float]:
     """The seconds of each stage for one model, and the most memory that this process has used, in MB."""
     from pydantic import TypeAdapter
 
-    from modelwheel.compiler.readings import Reading
-    from modelwheel.compiler.shapes import static_shapes
-    from modelwheel.compiler.worker import formats
-    from modelwheel.compiler.worker.frozen import freeze_graph
-    from modelwheel.compiler.worker.tensorflow_work import TensorFlowWork
-    from modelwheel.compiler.worker.truth.double import widen_graph
+    from modelwheel.compiler import formats
+    from modelwheel.compiler.freeze.frozen import freeze_graph
+    from modelwheel.compiler.reference.truth.double import widen_graph
+    from modelwheel.compiler.tensorflow_work import TensorFlowWork
+    from modelwheel.model.readings import Reading
+    from modelwheel.model.shapes import static_shapes
 
     TensorFlowWork().prepare()
     given = _READINGS[name]

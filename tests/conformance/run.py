@@ -96,9 +96,9 @@ def evaluate(case: Case, given: Mapping[str, Array]) -> tuple[dict[str, Array], 
     """
     import tensorflow as tf
 
-    from modelwheel.compiler.worker.formats.onnx_operators.graph import convert
-    from modelwheel.compiler.worker.formats.xla_module import call_module
-    from modelwheel.compiler.worker.stablehlo.types import STORED
+    from modelwheel.compiler.formats.onnx.operators.onnx_graph import convert
+    from modelwheel.compiler.stablehlo.writer.mlir_types import STORED
+    from modelwheel.compiler.stablehlo.xla_module import call_module
     from modelwheel.errors import UnsupportedModelError
 
     _refuse_types(case, given)
@@ -152,7 +152,7 @@ def differences(case: Case, found: Mapping[str, Array], expected: Mapping[str, A
     of the output: the expected values have errors of their own. Types of 16 bits and less may differ by two units in
     the last place.
     """
-    from modelwheel.compiler.worker.stablehlo.types import STORED, is_float
+    from modelwheel.compiler.stablehlo.writer.mlir_types import STORED, is_float
 
     for name, wanted in expected.items():
         values, held = found[name], STORED.get(wanted.dtype, wanted.dtype)

@@ -28,13 +28,13 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
-from modelwheel.compiler.jobs import FreezeRequest, ReferenceRequest
-from modelwheel.compiler.pool import WorkerPool
 from modelwheel.errors import ModelwheelError
 from modelwheel.sandbox.choose import Sandbox, choose_sandbox
 from modelwheel.sandbox.policy import Limits, Policy
 from modelwheel.util.process import run as run_program
 from modelwheel.util.text import one_line
+from modelwheel.workers.jobs import FreezeRequest, ReferenceRequest
+from modelwheel.workers.pool import WorkerPool
 from tests.demo.__main__ import build_wheel, install
 from tests.demo.data import WORK, pin_spec, run, say
 from tests.demo.hostile_callers import CALLERS

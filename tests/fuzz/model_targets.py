@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from modelwheel.compiler.readings import (
+from modelwheel.compiler.loaded.guarded import reading_errors
+from modelwheel.model.readings import (
     GraphDefReading,
     KerasReading,
     OnnxReading,
@@ -23,14 +24,13 @@ from modelwheel.compiler.readings import (
     Reading,
     StableHloReading,
 )
-from modelwheel.compiler.worker.formats.guarded import reading_errors
 from tests.fuzz.containers import archive, flatbuffer, hdf5, mlir_text, numpy_array, protobuf
 from tests.fuzz.mutate import Mutator, mutate_json, write_zip
 from tests.fuzz.target import SEEDS, Target, in_file
 
 
 def _inspect(reading: Reading, content: bytes, scratch: Path) -> None:
-    from modelwheel.compiler.worker import formats
+    from modelwheel.compiler import formats
 
     (scratch / getattr(reading, "file")).write_bytes(content)  # noqa: B009 - not of all readings
     formats.inspect(scratch, reading)
@@ -38,8 +38,8 @@ def _inspect(reading: Reading, content: bytes, scratch: Path) -> None:
 
 def _read_onnx(content: bytes, scratch: Path) -> None:
     """What `check` and freezing do, without TensorFlow."""
-    from modelwheel.compiler.worker.formats.onnx_file import load_external, read_model
-    from modelwheel.compiler.worker.formats.onnx_operators.graph import convert
+    from modelwheel.compiler.formats.onnx.onnx_file import load_external, read_model
+    from modelwheel.compiler.formats.onnx.operators.onnx_graph import convert
 
     reading = OnnxReading(file="m.onnx")
     _inspect(reading, content, scratch)
@@ -108,7 +108,7 @@ def _graph_seeds() -> list[bytes]:
 
 
 def _read_keras(name: str, content: bytes, scratch: Path) -> None:
-    from modelwheel.compiler.worker.keras_file import judge_config, read_keras_file
+    from modelwheel.model.keras.keras_file import judge_config, read_keras_file
 
     (scratch / name).write_bytes(content)
     with reading_errors(KerasReading(file=name)):
@@ -154,7 +154,7 @@ def _keras_seeds() -> list[bytes]:
 
 
 def _read_exported(content: bytes, _: Path) -> None:
-    from modelwheel.compiler.worker.formats.jax_export import is_exported, read_exported
+    from modelwheel.compiler.formats.stablehlo.jax_export import is_exported, read_exported
 
     with reading_errors(StableHloReading(file="m.jax")):
         if is_exported(content):
@@ -185,7 +185,7 @@ _MLIR = b"""module @m attributes {a.b = 1 : i32} {
 
 
 def _read_program(content: bytes, scratch: Path) -> None:
-    from modelwheel.compiler.worker.formats.pt2_file import read_program
+    from modelwheel.compiler.formats.pytorch.pt2_file import read_program
 
     (scratch / "m.pt2").write_bytes(content)
     with reading_errors(PyTorchReading(file="m.pt2")):
@@ -261,7 +261,7 @@ def _model(
     modules: tuple[str, ...],
     *needs: str,
 ) -> Target:
-    own = tuple(f"modelwheel.compiler.worker.{name}" for name in modules)
+    own = tuple(f"modelwheel.compiler.{name}" for name in modules)
     return Target(run, seeds, mutate, needs=needs, modules=own, sentence=True, forks=True)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from modelwheel.compiler.pool import WorkerPool
+from modelwheel.workers.pool import WorkerPool
 from tests.containers import image
 from tests.containers.apt import UnavailableError
 from tests.models.hostile import Attacks, Victim

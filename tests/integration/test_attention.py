@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from modelwheel.compiler.program import Program
 from modelwheel.levels import host_levels
+from modelwheel.program.program import Program
 from tests.support.commands import Modelwheel
 from tests.support.laboratory import Laboratory, run_script
 

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from modelwheel.compiler.inspection import ColumnValues
-from modelwheel.compiler.jobs import ReferenceRequest
-from modelwheel.compiler.readings import OnnxReading, Reading, SavedModelReading, StableHloReading
-from modelwheel.compiler.reference import Reference
 from modelwheel.errors import UnsupportedModelError
+from modelwheel.model.inspection import ColumnValues
+from modelwheel.model.readings import OnnxReading, Reading, SavedModelReading, StableHloReading
+from modelwheel.model.reference_result import Reference
+from modelwheel.workers.jobs import ReferenceRequest
 from tests.models.time_major import STABLEHLO, expected
 from tests.support.commands import Modelwheel
 from tests.support.laboratory import Laboratory, run_script

@@ -12,8 +12,8 @@ from xml.etree import ElementTree as ET
 import numpy as np
 import pytest
 
-from modelwheel.compiler.check import Expected, check_signature
-from modelwheel.compiler.freeze import FrozenSignature
+from modelwheel.model.check import Expected, check_signature
+from modelwheel.model.frozen_signature import FrozenSignature
 from modelwheel.wheelfile.wheel import open_wheel
 from tests.support.commands import Modelwheel, run
 from tests.support.laboratory import Laboratory

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from onnx import helper
 
-from modelwheel.compiler.endings import WorkerError
-from modelwheel.compiler.jobs import ReferenceRequest
-from modelwheel.compiler.readings import OnnxReading
+from modelwheel.model.readings import OnnxReading
+from modelwheel.workers.endings import WorkerError
+from modelwheel.workers.jobs import ReferenceRequest
 from tests.models.damaged import Damaged, damaged_files, spec_name, write_specs
 from tests.support.commands import Modelwheel
 from tests.support.laboratory import Laboratory

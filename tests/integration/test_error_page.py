@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 import pytest
 
-from modelwheel.compiler.check import Expected, check_signature
-from modelwheel.compiler.fusions import registered
-from modelwheel.compiler.inspection import Inspection
-from modelwheel.compiler.jobs import InspectRequest, SupportedRequest
-from modelwheel.compiler.supported import SUPPORTED, Supported
+from modelwheel.model.check import Expected, check_signature
+from modelwheel.model.fusions.registry import registered
+from modelwheel.model.inspection import Inspection
+from modelwheel.model.supported_operations import SUPPORTED, Supported
+from modelwheel.workers.jobs import InspectRequest, SupportedRequest
 from tests.support.laboratory import SHARED_MODELS, Laboratory, run_script
 from tests.support.outcomes import outcome
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from modelwheel.compiler.freeze import FrozenSignature
-from modelwheel.compiler.fusions import registered
-from modelwheel.compiler.inspection import Shape
-from modelwheel.compiler.program import Program
 from modelwheel.levels import host_levels
+from modelwheel.model.frozen_signature import FrozenSignature
+from modelwheel.model.fusions.registry import registered
+from modelwheel.model.inspection import Shape
+from modelwheel.program.program import Program
 from tests.support.commands import Modelwheel
 from tests.support.laboratory import Laboratory, run_script
 

@@ -8,12 +8,12 @@ import numpy as np
 import onnx
 import pytest
 
-from modelwheel.compiler.jobs import ReferenceRequest
-from modelwheel.compiler.readings import OnnxReading
-from modelwheel.compiler.worker import formats
-from modelwheel.compiler.worker.formats import onnx_evaluate
-from modelwheel.compiler.worker.formats.base import LoadedModel
-from modelwheel.compiler.worker.framework_time import time_framework
+from modelwheel.compiler import formats
+from modelwheel.compiler.formats.onnx import onnx_evaluate
+from modelwheel.compiler.loaded.base import LoadedModel
+from modelwheel.compiler.reference.framework_time import time_framework
+from modelwheel.model.readings import OnnxReading
+from modelwheel.workers.jobs import ReferenceRequest
 
 pytestmark = pytest.mark.slow
 

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from modelwheel.compiler.freeze import FrozenSignature
-from modelwheel.compiler.fusions import chosen, registered
 from modelwheel.errors import UnsupportedModelError
+from modelwheel.model.frozen_signature import FrozenSignature
+from modelwheel.model.fusions.registry import chosen, registered
 from modelwheel.wheelfile.contents import open_contents
 from tests.support.commands import Modelwheel
 from tests.support.laboratory import Laboratory, run_script
@@ -59,8 +59,8 @@ _REPLACED = {
 _ACME = """\
 from dataclasses import replace
 import tensorflow as tf
-from modelwheel.compiler.fusions import Argument, Attribute, Fusion
-from modelwheel.compiler.patterns import Capture
+from modelwheel.model.fusions.registry import Argument, Attribute, Fusion
+from modelwheel.model.fusions.patterns import Capture
 
 def fusion(build, *shape, dtype="float32", **attributes):
     return Fusion("example.triple", (Argument("x", (dtype,), shape),), build, attributes)
@@ -81,8 +81,8 @@ ALL = ["TRIPLE", "WRONG", "LATER", "OTHER_RESULT", "TWO_RESULTS", "IMPOSSIBLE", 
 """
 _OTHER = """\
 import tensorflow as tf
-from modelwheel.compiler.fusions import Argument, Attribute, Fusion
-from modelwheel.compiler.patterns import Capture, Constant, Op, add, divide, negate
+from modelwheel.model.fusions.registry import Argument, Attribute, Fusion
+from modelwheel.model.fusions.patterns import Capture, Constant, Op, add, divide, negate
 
 X = Argument("x", ("float32",))
 WRONG = Fusion("acme.triple", (X,), lambda x: x * 3.001)

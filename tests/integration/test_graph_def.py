@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from modelwheel.compiler.check import Expected, check_signature
-from modelwheel.compiler.inspection import INSPECTION, Inspection
-from modelwheel.compiler.jobs import FreezeRequest, InspectRequest
-from modelwheel.compiler.pool import WorkerPool
-from modelwheel.compiler.readings import GraphDefReading
 from modelwheel.errors import UnsupportedModelError
+from modelwheel.model.check import Expected, check_signature
+from modelwheel.model.inspection import INSPECTION, Inspection
+from modelwheel.model.readings import GraphDefReading
+from modelwheel.workers.jobs import FreezeRequest, InspectRequest
+from modelwheel.workers.pool import WorkerPool
 from tests.support.laboratory import Laboratory
 
 pytestmark = pytest.mark.slow

@@ -12,7 +12,7 @@ import lief
 import numpy as np
 import pytest
 
-from modelwheel.compiler.worker.conversions import NAMES, rename_half_conversions
+from modelwheel.compiler.xla.conversions import NAMES, rename_half_conversions
 from modelwheel.packaging.template import template_directory
 from modelwheel.platforms import machine
 from tests.support.commands import run

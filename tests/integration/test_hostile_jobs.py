@@ -15,11 +15,11 @@ import numpy as np
 import psutil
 import pytest
 
-from modelwheel.compiler.jobs import FreezeRequest, JobResult, ReferenceRequest
-from modelwheel.compiler.pool import WorkerPool
 from modelwheel.errors import ModelwheelError
 from modelwheel.sandbox.choose import Sandbox, choose_sandbox
 from modelwheel.sandbox.policy import Limits, Policy
+from modelwheel.workers.jobs import FreezeRequest, JobResult, ReferenceRequest
+from modelwheel.workers.pool import WorkerPool
 from tests.models.hostile import ATTACKS, SECRET, TOKEN, VARIABLE, Attack, Attacks, Victim
 
 pytestmark = pytest.mark.slow
@@ -73,7 +73,7 @@ def _attack(
                 job = _request(attack).job(models.models / attack.name, out)
                 jobs[attack.name] = pool.submit(job, step=attack.name), out
             errors = {name: job.exception() for name, (job, _) in jobs.items()}
-            servers = [one for one in _started(others) if "modelwheel.compiler.worker" in one]
+            servers = [one for one in _started(others) if "modelwheel.compiler" in one]
             assert len(servers) == 1, servers  # no process of a job is left
         assert not list((directory / "workers").glob("worker-*/*/[0-9]*"))
         count = len(connections)

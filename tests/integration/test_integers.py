@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from modelwheel.compiler.readings import StableHloReading
+from modelwheel.model.readings import StableHloReading
 from tests.support.laboratory import Laboratory, run_script
 
 pytestmark = pytest.mark.slow

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from modelwheel.compiler.check import Expected, check_signature
 from modelwheel.errors import UnsupportedModelError
+from modelwheel.model.check import Expected, check_signature
 from tests.models.hostile import ATTACKS, Attack, Attacks
 from tests.support.laboratory import Laboratory, run_script
 

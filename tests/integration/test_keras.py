@@ -9,9 +9,9 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from modelwheel.compiler.check import Expected, check_signature
-from modelwheel.compiler.freeze import FrozenSignature
 from modelwheel.errors import UnsupportedModelError
+from modelwheel.model.check import Expected, check_signature
+from modelwheel.model.frozen_signature import FrozenSignature
 from tests.support.laboratory import Laboratory, run_script
 
 pytestmark = pytest.mark.slow

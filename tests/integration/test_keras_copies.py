@@ -12,8 +12,8 @@ import h5py
 import numpy as np
 import pytest
 
-from modelwheel.compiler.worker.keras_file import judge_config, read_keras_file, write_judged
 from modelwheel.errors import UnsupportedModelError
+from modelwheel.model.keras.keras_file import judge_config, read_keras_file, write_judged
 from tests.models.hostile_containers import (
     KERAS_2,
     hdf5,

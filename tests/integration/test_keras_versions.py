@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from modelwheel.compiler.worker.keras_versions import (
+from modelwheel.compiler.formats.keras.keras_versions import (
     OTHER_LAYERS,
     SAME_ACTIVATIONS,
     SAME_LAYERS,

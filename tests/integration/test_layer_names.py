@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from modelwheel.bench.profile import layer_of
-from modelwheel.compiler.program import Program
-from modelwheel.compiler.walk import leaves
-from modelwheel.compiler.worker.formats.module_names import with_names, without_names
+from modelwheel.compiler.stablehlo.module_names import with_names, without_names
+from modelwheel.program.program import Program
+from modelwheel.program.walk import leaves
 from tests.support.laboratory import Laboratory, run_script
 
 pytestmark = pytest.mark.slow

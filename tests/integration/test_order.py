@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from modelwheel.compiler.freeze import FrozenSignature
-from modelwheel.compiler.inspection import SignatureInfo
-from modelwheel.compiler.renames import rename
+from modelwheel.model.frozen_signature import FrozenSignature
+from modelwheel.model.inspection import SignatureInfo
+from modelwheel.model.renames import rename
 from tests.models.ordered import INPUTS, OUTPUTS
 from tests.support.laboratory import Laboratory, run_script
 from tests.support.once import Once

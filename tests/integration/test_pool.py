@@ -17,18 +17,18 @@ from pathlib import Path
 import psutil
 import pytest
 
-from modelwheel.compiler import worker_process
-from modelwheel.compiler.endings import WorkerError
-from modelwheel.compiler.flags import Flags
-from modelwheel.compiler.jobs import CompileRequest, InspectRequest
-from modelwheel.compiler.pool import WorkerPool
-from modelwheel.compiler.worker_process import FORKS
 from modelwheel.errors import ModelwheelError, UnsupportedModelError
 from modelwheel.levels import LEVELS
 from modelwheel.platforms import PLATFORMS
 from modelwheel.sandbox.choose import Sandbox, choose_sandbox
 from modelwheel.sandbox.policy import Limits, Policy
 from modelwheel.store.store import Store
+from modelwheel.workers import client as worker_process
+from modelwheel.workers.client import FORKS
+from modelwheel.workers.endings import WorkerError
+from modelwheel.workers.flags import Flags
+from modelwheel.workers.jobs import CompileRequest, InspectRequest
+from modelwheel.workers.pool import WorkerPool
 from tests.support.toy_worker import COMMAND, ToyJobs
 from tests.support.waiting import wait_until
 
@@ -158,7 +158,7 @@ def test_what_a_job_leaves_is_removed(shared: ToyJobs) -> None:
 
 _FORGE = """
 import os, sys
-from modelwheel.compiler.protocol import Answer, Hello, Reply
+from modelwheel.workers.protocol import Answer, Hello, Reply
 frame, nonces = sys._getframe(), set()
 while frame:
     nonces |= {each.nonce for each in frame.f_locals.values() if isinstance(each, Hello)}
@@ -378,8 +378,8 @@ def test_an_interrupt_ends_every_process_at_once(tmp_path: Path, directory: Path
 _POOL = """
 import sys, time
 from pathlib import Path
-from modelwheel.compiler.jobs import InspectRequest
-from modelwheel.compiler.pool import WorkerPool
+from modelwheel.workers.jobs import InspectRequest
+from modelwheel.workers.pool import WorkerPool
 from modelwheel.sandbox.choose import Sandbox, choose_sandbox
 from modelwheel.sandbox.policy import Policy
 from modelwheel.store.store import Store

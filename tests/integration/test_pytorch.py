@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from modelwheel.compiler.inspection import Inspection
-from modelwheel.compiler.jobs import FreezeRequest, InspectRequest, ReferenceRequest
-from modelwheel.compiler.readings import PyTorchReading
-from modelwheel.compiler.reference import Reference
-from modelwheel.compiler.worker.formats.pt2_file import read_program
+from modelwheel.compiler.formats.pytorch.pt2_file import read_program
 from modelwheel.errors import EnvironmentProblemError, UnsupportedModelError
+from modelwheel.model.inspection import Inspection
+from modelwheel.model.readings import PyTorchReading
+from modelwheel.model.reference_result import Reference
+from modelwheel.workers.jobs import FreezeRequest, InspectRequest, ReferenceRequest
 from tests.models.hostile_torch import LEAF, torch_program
 from tests.support.laboratory import Laboratory, run_script
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from pydantic import TypeAdapter
 
-from modelwheel.compiler.inspection import INSPECTION, Inspection
-from modelwheel.compiler.jobs import InspectRequest
-from modelwheel.compiler.pool import WorkerPool
-from modelwheel.compiler.readings import Reading
 from modelwheel.errors import UnsupportedModelError
+from modelwheel.model.inspection import INSPECTION, Inspection
+from modelwheel.model.readings import Reading
+from modelwheel.workers.jobs import InspectRequest
+from modelwheel.workers.pool import WorkerPool
 from tests.models.hostile_reading import SMALL, Small
 
 pytestmark = pytest.mark.slow

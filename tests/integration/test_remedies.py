@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from modelwheel.compiler.readings import KerasReading, SavedModelReading
+from modelwheel.model.readings import KerasReading, SavedModelReading
 from tests.support.laboratory import Laboratory, run_script
 from tests.support.outcomes import outcome
 from tests.support.pages import ROOT, Block, blocks

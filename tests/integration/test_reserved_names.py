@@ -9,7 +9,7 @@ import pytest
 
 from modelwheel.assembly.manifest import Manifest
 from modelwheel.codegen.sources import quote
-from modelwheel.compiler.freeze import c_names
+from modelwheel.model.frozen_signature import c_names
 from tests.support.commands import run
 from tests.support.projects import render_model
 from tests.support.reserved import C_HEADERS, CXX_HEADERS, describe_all

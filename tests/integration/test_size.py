@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from modelwheel.compiler.freeze import GRAPH
-from modelwheel.compiler.jobs import FreezeRequest, InspectRequest, ReferenceRequest
-from modelwheel.compiler.readings import (
+from modelwheel.model.frozen_signature import GRAPH
+from modelwheel.model.readings import (
     GraphDefReading,
     KerasReading,
     OnnxReading,
@@ -21,7 +20,8 @@ from modelwheel.compiler.readings import (
     SavedModelReading,
     StableHloReading,
 )
-from modelwheel.compiler.reference import Reference
+from modelwheel.model.reference_result import Reference
+from modelwheel.workers.jobs import FreezeRequest, InspectRequest, ReferenceRequest
 from tests.models.large import WRITERS, Size
 from tests.support.laboratory import Laboratory, run_script
 

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from modelwheel.compiler.check import Expected, check_signature
-from modelwheel.compiler.freeze import FrozenSignature
-from modelwheel.compiler.inspection import Inspection
-from modelwheel.compiler.jobs import FreezeRequest, InspectRequest, ReferenceRequest
-from modelwheel.compiler.readings import StableHloReading
-from modelwheel.compiler.reference import Reference
 from modelwheel.errors import UnsupportedModelError
+from modelwheel.model.check import Expected, check_signature
+from modelwheel.model.frozen_signature import FrozenSignature
+from modelwheel.model.inspection import Inspection
+from modelwheel.model.readings import StableHloReading
+from modelwheel.model.reference_result import Reference
+from modelwheel.workers.jobs import FreezeRequest, InspectRequest, ReferenceRequest
 from tests.support.laboratory import Laboratory, run_script
 
 pytestmark = pytest.mark.slow

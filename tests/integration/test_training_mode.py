@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from modelwheel.compiler.check import Expected, check_signature
-from modelwheel.compiler.findings import Finding
-from modelwheel.compiler.freeze import FrozenSignature
-from modelwheel.compiler.inspection import Inspection
 from modelwheel.errors import UnsupportedModelError
+from modelwheel.model.check import Expected, check_signature
+from modelwheel.model.findings import Finding
+from modelwheel.model.frozen_signature import FrozenSignature
+from modelwheel.model.inspection import Inspection
 from tests.support.laboratory import Laboratory, run_script
 
 pytestmark = pytest.mark.slow

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from modelwheel.accuracy import Truth
-from modelwheel.compiler.jobs import ReferenceRequest
-from modelwheel.compiler.readings import OnnxReading, Reading, StableHloReading
-from modelwheel.compiler.reference import Reference
 from modelwheel.errors import ModelwheelError
+from modelwheel.model.readings import OnnxReading, Reading, StableHloReading
+from modelwheel.model.reference_result import Reference
+from modelwheel.workers.jobs import ReferenceRequest
 from tests.support.laboratory import Laboratory
 
 pytestmark = pytest.mark.slow

@@ -9,7 +9,7 @@ from pathlib import Path
 import lief
 import pytest
 
-from modelwheel.compiler.worker import unused_code
+from modelwheel.compiler.xla import unused_code
 
 _OBJECT = """\
 extern int elsewhere(int);

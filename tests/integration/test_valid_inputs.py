@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from modelwheel.accuracy import notes_on
-from modelwheel.compiler.inspection import Inspection, Mask, SignatureInfo, TensorInfo
-from modelwheel.compiler.jobs import InspectRequest, ReferenceRequest
-from modelwheel.compiler.readings import GraphDefReading
-from modelwheel.compiler.reference import Reference
-from modelwheel.compiler.worker.samples import read_calls
+from modelwheel.compiler.reference.samples import read_calls
 from modelwheel.errors import UnsupportedModelError
+from modelwheel.model.inspection import Inspection, Mask, SignatureInfo, TensorInfo
+from modelwheel.model.readings import GraphDefReading
+from modelwheel.model.reference_result import Reference
+from modelwheel.workers.jobs import InspectRequest, ReferenceRequest
 from tests.support.commands import Modelwheel
 from tests.support.laboratory import Laboratory, run_script
 

@@ -11,14 +11,14 @@ import lief
 import numpy as np
 import pytest
 
-from modelwheel.compiler.check import Expected, check_signature
-from modelwheel.compiler.freeze import FrozenSignature
-from modelwheel.compiler.inspection import Inspection, OpUse
-from modelwheel.compiler.pool import WorkerPool
-from modelwheel.compiler.program import Program
-from modelwheel.compiler.random_inputs import random_input
-from modelwheel.compiler.reference import TIMES
 from modelwheel.errors import CompileError, UnsupportedModelError
+from modelwheel.model.check import Expected, check_signature
+from modelwheel.model.frozen_signature import FrozenSignature
+from modelwheel.model.inspection import Inspection, OpUse
+from modelwheel.model.random_inputs import random_input
+from modelwheel.model.reference_result import TIMES
+from modelwheel.program.program import Program
+from modelwheel.workers.pool import WorkerPool
 from tests.support.laboratory import SHAPES, SHARED_MODELS, Laboratory, run_script
 
 pytestmark = pytest.mark.slow

@@ -11,22 +11,22 @@ from pathlib import Path
 import pytest
 
 import tests
-from modelwheel.compiler import worker_process
-from modelwheel.compiler.endings import WorkerError, explain_end
-from modelwheel.compiler.flags import Flags
-from modelwheel.compiler.jobs import FreezeRequest, InspectRequest, Job
-from modelwheel.compiler.pool import available_memory
-from modelwheel.compiler.protocol import Answer, Hello, Message, Reply
-from modelwheel.compiler.readings import OnnxReading
-from modelwheel.compiler.worker_process import (
+from modelwheel.model.readings import OnnxReading
+from modelwheel.sandbox.choose import Sandbox
+from modelwheel.sandbox.policy import Limits
+from modelwheel.workers import client as worker_process
+from modelwheel.workers.client import (
     COMMAND,
     FORKS,
     WorkerProcess,
     WorkerSettings,
     worker_environment,
 )
-from modelwheel.sandbox.choose import Sandbox
-from modelwheel.sandbox.policy import Limits
+from modelwheel.workers.endings import WorkerError, explain_end
+from modelwheel.workers.flags import Flags
+from modelwheel.workers.jobs import FreezeRequest, InspectRequest, Job
+from modelwheel.workers.pool import available_memory
+from modelwheel.workers.protocol import Answer, Hello, Message, Reply
 
 
 def test_a_worker_inherits_nothing_that_steers_tensorflow_and_no_secret(
@@ -108,7 +108,7 @@ def test_a_worker_that_died_before_its_job(tmp_path: Path) -> None:
 
 _FOREIGN = """
 import sys
-from modelwheel.compiler.protocol import Answer, Hello, Message, Reply
+from modelwheel.workers.protocol import Answer, Hello, Message, Reply
 hello = Hello.model_validate_json(sys.stdin.readline())
 message = Message.model_validate_json(sys.stdin.readline())
 reply = Reply(nonce=hello.nonce, id=message.id, ending="answered", answer=Answer())
@@ -258,8 +258,8 @@ sys.exit("tensorflow" in sys.modules)
 
 _CRASHING = """
 import os
-from modelwheel.compiler.trail import follows, note
-from modelwheel.compiler.worker.serve import serve
+from modelwheel.workers.trail import follows, note
+from modelwheel.workers.server.serve import serve
 
 class Work:
     def prepare(self): ...

@@ -15,10 +15,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from modelwheel.compiler.endings import WorkerError
-from modelwheel.compiler.jobs import FreezeRequest, InspectRequest, JobResult
-from modelwheel.compiler.pool import WorkerPool
 from modelwheel.errors import UnsupportedModelError
+from modelwheel.workers.endings import WorkerError
+from modelwheel.workers.jobs import FreezeRequest, InspectRequest, JobResult
+from modelwheel.workers.pool import WorkerPool
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.slow

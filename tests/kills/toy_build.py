@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from modelwheel.compiler.jobs import InspectRequest, Job
-from modelwheel.compiler.pool import WorkerPool
 from modelwheel.engine.delivery import deliver
 from modelwheel.engine.reporting import SilentReporter
 from modelwheel.engine.scheduler import Task, Tools, run_steps
@@ -26,6 +24,8 @@ from modelwheel.source.fetch import fetch, is_at_hand
 from modelwheel.store.records import Record
 from modelwheel.store.store import Store
 from modelwheel.util.process import run
+from modelwheel.workers.jobs import InspectRequest, Job
+from modelwheel.workers.pool import WorkerPool
 from tests.support.faults.victims import say
 from tests.support.sources import archive_source
 from tests.support.toy_worker import COMMAND

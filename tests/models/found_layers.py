@@ -307,8 +307,8 @@ class _TorchLayers:
 
 
 def _torch(directory: Path) -> None:
-    from modelwheel.compiler.worker.formats.channels_last import put_channels_last
-    from modelwheel.compiler.worker.formats.torch_mlir_library import load_torch_mlir
+    from modelwheel.compiler.formats.pytorch.torch_mlir_library import load_torch_mlir
+    from modelwheel.compiler.stablehlo.channels_last import put_channels_last
 
     load_torch_mlir()
     from torch_mlir import ir

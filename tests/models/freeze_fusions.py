@@ -11,11 +11,11 @@ import json
 import sys
 from pathlib import Path
 
-from modelwheel.compiler.freeze import FrozenSignature
-from modelwheel.compiler.fusions import Provider, registered
-from modelwheel.compiler.jobs import FreezeRequest
-from modelwheel.compiler.worker import freeze
+from modelwheel.compiler.freeze import freeze
 from modelwheel.errors import ModelwheelError
+from modelwheel.model.frozen_signature import FrozenSignature
+from modelwheel.model.fusions.registry import Provider, registered
+from modelwheel.workers.jobs import FreezeRequest
 
 _KEY = "serving_default"
 

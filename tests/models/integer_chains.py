@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from modelwheel.compiler.worker.formats.base import Fetch, SignatureGraph
-from modelwheel.compiler.worker.frozen import freeze_graph
-from modelwheel.compiler.worker.truth.evaluate import run_compiled
+from modelwheel.compiler.freeze.frozen import freeze_graph
+from modelwheel.compiler.loaded.base import Fetch, SignatureGraph
+from modelwheel.compiler.reference.truth.evaluate import run_compiled
 
 Array = np.ndarray[Any, Any]
 raw: Any = tf.raw_ops

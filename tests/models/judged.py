@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from modelwheel.compiler.inspection import SignatureInfo, TensorInfo
-from modelwheel.compiler.jobs import ReferenceRequest
-from modelwheel.compiler.reference import Reference, input_key, output_key
-from modelwheel.compiler.worker.boundary import evaluate_boundary
-from modelwheel.compiler.worker.formats.base import Arrays, Fetch, SignatureGraph, StaticShapes
-from modelwheel.compiler.worker.formats.xla_module import call_module, read_module
-from modelwheel.compiler.worker.row_noise import RowNoise
-from modelwheel.compiler.worker.rows import Rows, check_rows
-from modelwheel.compiler.worker.truth.find import find_truth
+from modelwheel.compiler.loaded.base import Arrays, Fetch, SignatureGraph, StaticShapes
+from modelwheel.compiler.reference.boundary import evaluate_boundary
+from modelwheel.compiler.reference.row_noise import RowNoise
+from modelwheel.compiler.reference.rows import Rows, check_rows
+from modelwheel.compiler.reference.truth.find import find_truth
+from modelwheel.compiler.stablehlo.xla_module import call_module, read_module
+from modelwheel.model.inspection import SignatureInfo, TensorInfo
+from modelwheel.model.reference_result import Reference, input_key, output_key
+from modelwheel.workers.jobs import ReferenceRequest
 
 Array = np.ndarray[Any, Any]
 WEIGHTS = np.random.default_rng(5).normal(size=(4, 4)).astype(np.float32)

@@ -21,7 +21,7 @@ import keras
 import numpy as np
 import tf_keras
 
-from modelwheel.compiler.worker.formats.keras import read_model
+from modelwheel.compiler.formats.keras.keras import read_model
 from tests.models.keras_layers import STEPS, Case, Chain, cases
 
 

@@ -17,9 +17,9 @@ import onnx
 import onnxruntime
 from onnx import helper
 
-from modelwheel.compiler.readings import OnnxReading
-from modelwheel.compiler.worker import formats
-from modelwheel.compiler.worker.formats.onnx_operators import graph
+from modelwheel.compiler import formats
+from modelwheel.compiler.formats.onnx.operators import onnx_graph as graph
+from modelwheel.model.readings import OnnxReading
 from tests.models.onnx_operations import difference, run_graph
 from tests.support.onnx_models import Array, model_of, random
 

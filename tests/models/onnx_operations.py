@@ -16,8 +16,8 @@ import onnx
 import onnxruntime
 from onnx import helper, numpy_helper
 
-from modelwheel.compiler.readings import OnnxReading
-from modelwheel.compiler.worker import formats
+from modelwheel.compiler import formats
+from modelwheel.model.readings import OnnxReading
 from tests.models.onnx_cases import BITS, INTEGERS, POSITIVE, UNIT, Case, M, X, case, f32, ints
 from tests.models.onnx_classical import CLASSICAL, classical
 from tests.models.onnx_fusions import MICROSOFT, attention, fusions, quantized_fusions

@@ -16,10 +16,10 @@ from typing import Any
 from tensorflow.core.framework import op_def_pb2
 from tensorflow.python.client import pywrap_tf_session
 
-from modelwheel.compiler.check import Expected, check_signature
-from modelwheel.compiler.worker.effects import effect_of
-from modelwheel.compiler.worker.inspect_meta_graph import inspect_message
-from modelwheel.compiler.worker.meta_graph import parse_saved_model
+from modelwheel.compiler.graphs.op_effects import effect_of
+from modelwheel.compiler.inspect.inspect_meta_graph import inspect_message
+from modelwheel.compiler.inspect.meta_graph import parse_saved_model
+from modelwheel.model.check import Expected, check_signature
 
 _PLACES = ("signature", "branch", "control", "unconnected")
 

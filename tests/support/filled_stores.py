@@ -11,7 +11,9 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from modelwheel.compiler.freeze import (
+from modelwheel.engine.steps import Goal, steps_of
+from modelwheel.engine.steps.base import Step
+from modelwheel.model.frozen_signature import (
     CONFIG,
     GRAPH,
     SIGNATURE,
@@ -19,10 +21,8 @@ from modelwheel.compiler.freeze import (
     FrozenSignature,
     FrozenTensor,
 )
-from modelwheel.compiler.inspection import INSPECTION, Inspection, SignatureInfo, TensorInfo
-from modelwheel.compiler.reference import ARRAYS, SUMMARY, TIMES, FrameworkTimes
-from modelwheel.engine.steps import Goal, steps_of
-from modelwheel.engine.steps.base import Step
+from modelwheel.model.inspection import INSPECTION, Inspection, SignatureInfo, TensorInfo
+from modelwheel.model.reference_result import ARRAYS, SUMMARY, TIMES, FrameworkTimes
 from modelwheel.request import Request, make_request
 from modelwheel.source.fetch import source_key, tree_digest
 from modelwheel.spec import load_specs

@@ -5,15 +5,15 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from modelwheel.compiler.inspection import INSPECTION
-from modelwheel.compiler.jobs import JobResult
 from modelwheel.engine.notes import Work, model_files
 from modelwheel.engine.steps import Goal, steps_of
+from modelwheel.model.inspection import INSPECTION
 from modelwheel.request import Request
 from modelwheel.source.fetch import look_up
 from modelwheel.store.history import remember_use
 from modelwheel.store.records import Record
 from modelwheel.store.store import Store
+from modelwheel.workers.jobs import JobResult
 from tests.support.stores import make
 from tests.support.toy_worker import inspection
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from modelwheel.compiler.check import Expected, check_signature
-from modelwheel.compiler.effects import reviewed_effect
-from modelwheel.compiler.findings import Finding
-from modelwheel.compiler.inspection import Inspection
-from modelwheel.compiler.shapes import Shapes
+from modelwheel.model.check import Expected, check_signature
+from modelwheel.model.effects import reviewed_effect
+from modelwheel.model.findings import Finding
+from modelwheel.model.inspection import Inspection
+from modelwheel.model.shapes import Shapes
 
 FREE: dict[str, Any] = {"name": "x", "dtype": "float32", "shape": [None, 4]}
 

@@ -8,9 +8,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from modelwheel.compiler.flags import Flags, xla_flags
-from modelwheel.compiler.inspection import Inspection, Shape
-from modelwheel.compiler.jobs import (
+from modelwheel.levels import LEVELS
+from modelwheel.model.inspection import Inspection, Shape
+from modelwheel.model.reference_result import Reference
+from modelwheel.platforms import PLATFORMS
+from modelwheel.workers.client import FORKS
+from modelwheel.workers.flags import Flags, xla_flags
+from modelwheel.workers.jobs import (
     CompileRequest,
     FreezeRequest,
     InspectRequest,
@@ -18,11 +22,7 @@ from modelwheel.compiler.jobs import (
     ReferenceRequest,
     cpp_class,
 )
-from modelwheel.compiler.pool import WorkerPool
-from modelwheel.compiler.reference import Reference
-from modelwheel.compiler.worker_process import FORKS
-from modelwheel.levels import LEVELS
-from modelwheel.platforms import PLATFORMS
+from modelwheel.workers.pool import WorkerPool
 from tests.support import preloaded
 
 _ROOT = Path(__file__).parents[2]

@@ -6,11 +6,11 @@ import math
 from types import SimpleNamespace
 from typing import Any
 
-from modelwheel.compiler import program as p
-from modelwheel.compiler.arrays import Allocation, Array, Slice
-from modelwheel.compiler.worker.epilogues import Emitted
-from modelwheel.compiler.worker.hlo import HloModule
+from modelwheel.compiler.ir.hlo import HloModule
+from modelwheel.compiler.passes.epilogues import Emitted
 from modelwheel.dtypes import ElementType
+from modelwheel.program import program as p
+from modelwheel.program.arrays import Allocation, Array, Slice
 from tests.support.programs import array, dense
 
 ENTRY = "entry"

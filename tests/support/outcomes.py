@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from modelwheel.compiler.check import Expected, check_signature
-from modelwheel.compiler.freeze import FrozenSignature
-from modelwheel.compiler.fusions import Provider, chosen
-from modelwheel.compiler.input_values import usable_masks, usable_ranges
-from modelwheel.compiler.inspection import Inspection, SignatureInfo
-from modelwheel.compiler.jobs import FreezeRequest, InspectRequest, ReferenceRequest
-from modelwheel.compiler.readings import Reading, SavedModelReading
-from modelwheel.compiler.reference import Reference
-from modelwheel.compiler.shapes import batched_inputs
 from modelwheel.errors import ModelwheelError
+from modelwheel.model.check import Expected, check_signature
+from modelwheel.model.frozen_signature import FrozenSignature
+from modelwheel.model.fusions.registry import Provider, chosen
+from modelwheel.model.input_values import usable_masks, usable_ranges
+from modelwheel.model.inspection import Inspection, SignatureInfo
+from modelwheel.model.readings import Reading, SavedModelReading
+from modelwheel.model.reference_result import Reference
+from modelwheel.model.shapes import batched_inputs
+from modelwheel.workers.jobs import FreezeRequest, InspectRequest, ReferenceRequest
 
 from .laboratory import Laboratory
 

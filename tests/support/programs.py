@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from modelwheel.compiler import program as p
-from modelwheel.compiler.arrays import Allocation, Array, Slice
 from modelwheel.dtypes import ElementType
+from modelwheel.program import program as p
+from modelwheel.program.arrays import Allocation, Array, Slice
 
 FLOAT = ElementType.FLOAT32
 

@@ -15,13 +15,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from modelwheel.compiler.program import Program
-from modelwheel.compiler.walk import walk
 from modelwheel.engine.build import BuildOptions, BuildResult, build
 from modelwheel.levels import cmake_flags
 from modelwheel.packaging.kernels import CompiledKernel, read_kernels
 from modelwheel.packaging.project import render_project
 from modelwheel.platforms import host_platform
+from modelwheel.program.program import Program
+from modelwheel.program.walk import walk
 from modelwheel.release.cross import CROSS_TARGETS
 from modelwheel.release.cross.build import build_environment
 from modelwheel.request import Request

@@ -6,7 +6,7 @@ import keyword
 from collections.abc import Mapping, Sequence
 
 from modelwheel.assembly.manifest import Manifest
-from modelwheel.compiler.freeze import c_names
+from modelwheel.model.frozen_signature import c_names
 from modelwheel.signature import Signature, Tensor
 from tests.support.hostile_text import ENCODABLE, FRAGMENTS
 from tests.support.index_wheels import make_manifest

@@ -16,11 +16,11 @@ from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
 
-from modelwheel.compiler.inspection import INSPECTION, Inspection, SignatureInfo, TensorInfo
-from modelwheel.compiler.jobs import InspectJob, InspectRequest, Job, JobResult
-from modelwheel.compiler.pool import WorkerPool
-from modelwheel.compiler.worker.serve import serve
 from modelwheel.errors import UnsupportedModelError
+from modelwheel.model.inspection import INSPECTION, Inspection, SignatureInfo, TensorInfo
+from modelwheel.workers.jobs import InspectJob, InspectRequest, Job, JobResult
+from modelwheel.workers.pool import WorkerPool
+from modelwheel.workers.server.serve import serve
 
 _SOURCE = "" if __name__ == "__main__" else Path(__file__).read_text("utf-8")
 COMMAND = (sys.executable, "-c", _SOURCE)
@@ -35,7 +35,7 @@ def inspection() -> Inspection:
 
 
 class ToyWork:
-    """The work of `modelwheel.compiler.worker.serve`."""
+    """The work of `modelwheel.workers.server.serve`."""
 
     def prepare(self) -> None:
         Path(tempfile.mkstemp()[1]).write_text("a temporary file of a compiler")

@@ -11,12 +11,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from modelwheel.compiler.jobs import InspectRequest, Job, JobResult
 from modelwheel.engine.reporting import SilentReporter
 from modelwheel.engine.steps.base import JobStep, LocalStep, Records, Step, Workspace
 from modelwheel.errors import ModelwheelError
 from modelwheel.store.keys import action_key
 from modelwheel.store.store import Store
+from modelwheel.workers.jobs import InspectRequest, Job, JobResult
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -112,4 +112,4 @@ def test_only_the_worker_imports_tensorflow() -> None:
         if any(name.split(".")[0] == "tensorflow" for name in imported_names(module))
     }
     assert importers  # else this test would look in the wrong place
-    assert {m for m in importers if not m.startswith("modelwheel.compiler.worker.")} == set()
+    assert {m for m in importers if not m.startswith("modelwheel.compiler.")} == set()

@@ -11,10 +11,10 @@ import pytest
 
 from modelwheel import errors
 from modelwheel.codes import Code, all_codes, find_code
-from modelwheel.compiler.endings import WorkerError
 from modelwheel.errors import ModelwheelError, SpecError, UsageError
 from modelwheel.sandbox.policy import SandboxError
 from modelwheel.util import process
+from modelwheel.workers.endings import WorkerError
 from tests.support import codes_page
 
 PACKAGE = Path(__file__).parents[2] / "pipeline" / "modelwheel"

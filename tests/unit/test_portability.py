@@ -35,11 +35,11 @@ ALLOWED = {
     "sandbox/rlimits.py": {"getuid", "resource", "uname"},
     "sandbox/seccomp.py": {"uname"},
     "sandbox/launch.py": {"uname"},
-    "compiler/pool.py": {"sched_getaffinity"},
-    # `worker/in_process.py` is the other half of both.
-    "compiler/worker/child.py": {"setsid", "sysconf"},
-    "compiler/worker/forking.py": {"SIGKILL", "fork", "killpg", "resource", "wait4"},
-    "compiler/worker/truth/pieces.py": {"resource"},
+    "workers/pool.py": {"sched_getaffinity"},
+    # `workers/server/in_process.py` is the other half of both.
+    "workers/server/child.py": {"setsid", "sysconf"},
+    "workers/server/forking.py": {"SIGKILL", "fork", "killpg", "resource", "wait4"},
+    "compiler/reference/truth/pieces.py": {"resource"},
 }
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from modelwheel.compiler.fusions import Argument, Fusion
+from modelwheel.model.fusions.registry import Argument, Fusion
 
 _FLOAT = ("float32",)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ..bench.results import Machine
 from ..bench.statistics import geometric_mean
-from ..compiler.schema import Difference
+from ..model.schema import Difference
 from ..util.markdown import escape, table
 from ..util.words import count, size_text
 from .trial import Built, Trial, all_ratios

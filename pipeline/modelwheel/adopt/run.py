@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..bench.compare import Settings, describe_machine
-from ..compiler.schema import differences, unread_thunks
+from ..model.schema import differences, unread_thunks
 from ..sandbox.choose import Sandbox
 from ..store.store import Store
 from ..util.watching import Watcher

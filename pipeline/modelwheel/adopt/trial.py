@@ -12,8 +12,8 @@ from pydantic import ValidationError
 
 from ..bench.compare import Settings, compare_wheels
 from ..bench.statistics import Spread
-from ..compiler.schema import Schema
 from ..errors import EnvironmentProblemError, ModelwheelError
+from ..model.schema import Schema
 from ..sandbox.choose import Sandbox
 from ..store.store import Store
 from ..util.process import Completed, run
@@ -64,7 +64,7 @@ def read_schema(installation: Installation) -> Schema:
     Raises:
         EnvironmentProblemError: Its TensorFlow has none that can be read.
     """
-    done = _run(installation, "modelwheel.compiler.worker.schema")
+    done = _run(installation, "modelwheel.compiler.print_schema")
     try:
         return Schema.model_validate_json(done.stdout)
     except ValidationError:

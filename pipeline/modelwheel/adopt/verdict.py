@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..bench.statistics import geometric_mean
-from ..compiler.schema import Difference
+from ..model.schema import Difference
 from ..util.words import count, first_few
 from .trial import Trial, all_ratios
 
@@ -32,7 +32,7 @@ def objections(
     if thunks:
         yield (
             f"XLA has new kinds of thunks: {first_few(thunks)}; models that need one are refused until "
-            "compiler/worker/decode.py reads it"
+            "compiler/xla/decode.py reads it"
         )
     for trial in trials:
         yield from _about(trial)

@@ -35,8 +35,8 @@ from .settings import open_sandbox, open_store
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from ..compiler.findings import Finding
     from ..engine.build import BuildResult
+    from ..model.findings import Finding
 
 Path_: TypeAlias = "str | os.PathLike[str]"
 SandboxName: TypeAlias = Literal["required", "preferred", "off"]

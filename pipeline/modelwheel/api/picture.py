@@ -10,7 +10,7 @@ from ..util.text import one_line
 from ..util.words import percent, shape_text, size_text
 
 if TYPE_CHECKING:
-    from ..compiler.findings import Finding
+    from ..model.findings import Finding
 
 _WIDTH = 320
 _ROW = 18

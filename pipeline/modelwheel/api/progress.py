@@ -29,7 +29,7 @@ from ..util.words import count, rough_time, time_text
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from ..compiler.findings import Finding
+    from ..model.findings import Finding
 
 _BAR_WIDTH = 20
 

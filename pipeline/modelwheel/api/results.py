@@ -8,8 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..compiler.findings import Finding
 from ..errors import ModelwheelError
+from ..model.findings import Finding
 from ..signature import Tensor
 from ..util.text import one_line
 from ..util.words import shape_text, size_text

@@ -59,7 +59,7 @@ def save_keras(model: Any, examples: Any, target: Target) -> Path:
 
 
 def _keras_problem(path: Path) -> UnsupportedModelError | None:
-    from ..compiler.worker.keras_file import judge_config, read_keras_file
+    from ..model.keras.keras_file import judge_config, read_keras_file
 
     try:
         judge_config(read_keras_file(path).config, lambda _: True)

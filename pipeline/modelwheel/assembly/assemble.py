@@ -25,16 +25,16 @@ from ..codegen import (
     tables_source,
 )
 from ..codegen import store as store_weights
-from ..compiler.flags import compiler_flags
-from ..compiler.freeze import GRAPH, SIGNATURE, STATE, FrozenSignature
-from ..compiler.program import Program
-from ..compiler.reference import ARRAYS, SUMMARY, TIMES, Reference
+from ..model.frozen_signature import GRAPH, SIGNATURE, STATE, FrozenSignature
+from ..model.reference_result import ARRAYS, SUMMARY, TIMES, Reference
 from ..platforms import Platform
+from ..program.program import Program
 from ..request import Extent, Request
 from ..store.records import Record
 from ..store.store import Store
 from ..util.files import digest_file
 from ..versions import TENSORFLOW_VERSION
+from ..workers.flags import compiler_flags
 from . import manifest, sbom
 from .describe import LICENSES, Compiled, VariantKey, describe, platform_directory
 from .objects import loaded_bytes

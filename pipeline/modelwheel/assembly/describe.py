@@ -12,20 +12,20 @@ from typing import TypeAlias
 
 from .. import __version__
 from ..codegen import estimate_cost
-from ..compiler.flags import compiler_flags
-from ..compiler.freeze import FrozenSignature
-from ..compiler.program import Program
-from ..compiler.reference import Reference
-from ..compiler.traffic import bytes_moved
 from ..errors import UnsupportedModelError
 from ..levels import Level
+from ..model.frozen_signature import FrozenSignature
+from ..model.reference_result import Reference
 from ..platforms import Platform
+from ..program.program import Program
+from ..program.traffic import bytes_moved
 from ..request import Extent, Request
 from ..signature import Signature
 from ..spec import BatchRule, Spec
 from ..spec.fields import LONGEST_LINE
 from ..spec.tune_lock import Costs
 from ..versions import TENSORFLOW_VERSION
+from ..workers.flags import compiler_flags
 from . import manifest
 from .interface import describe_signature
 

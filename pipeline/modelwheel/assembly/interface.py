@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..compiler.freeze import FrozenSignature, FrozenTensor
-from ..compiler.inspection import ValidValues
-from ..compiler.reference import Reference
 from ..errors import UnsupportedModelError
+from ..model.frozen_signature import FrozenSignature, FrozenTensor
+from ..model.inspection import ValidValues
+from ..model.reference_result import Reference
 from ..request import Extent
 from ..signature import Signature, Tensor, ValidRange
 from ..spec.interface import InputSection

@@ -13,10 +13,10 @@ from typing import Literal
 from pydantic import Field, ValidationError
 
 from ..accuracy import Truth
-from ..compiler.fusions import Replaced
-from ..compiler.inspection import ColumnValues, Mask
-from ..compiler.reference import case_of
 from ..errors import WheelError
+from ..model.fusions.registry import Replaced
+from ..model.inspection import ColumnValues, Mask
+from ..model.reference_result import case_of
 from ..signature import Signature
 from ..spec.package import DEFAULT_INTERFACES, Interface, Program, WeightsStorage
 from ..spec.verification import Tolerance

@@ -1,6 +1,6 @@
 """The part of a reference that ships in the wheel: a sample of every output, and of inputs some rows at most.
 
-Random inputs are generated again from the seed; see `modelwheel.compiler.random_inputs`.
+Random inputs are generated again from the seed; see `modelwheel.model.random_inputs`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ..compiler.reference import exact_key, input_key, noise_key, output_key, state_key
 from ..errors import UnsupportedModelError
+from ..model.reference_result import exact_key, input_key, noise_key, output_key, state_key
 from ..signature import Tensor
 from .manifest import Manifest
 

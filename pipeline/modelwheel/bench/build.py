@@ -6,10 +6,10 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..compiler.readings import reading_of
 from ..engine.build import BuildOptions, BuildResult, build
 from ..engine.programs import stored_programs
 from ..engine.reporting import Reporter, Several, SilentReporter
+from ..model.readings import reading_of
 from ..request import Request
 from ..source import fetch as source
 from ..store.store import Store

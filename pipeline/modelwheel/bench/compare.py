@@ -15,9 +15,9 @@ from pathlib import Path
 
 from .. import __version__
 from ..assembly.manifest import Manifest
-from ..compiler.program import Program
 from ..errors import UsageError
 from ..levels import LEVELS, cpu_level, cpu_name
+from ..program.program import Program
 from ..request import Extent
 from ..sandbox.choose import Sandbox
 from ..util.groups import kill_group

@@ -9,26 +9,18 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ..assembly.manifest import Manifest
-from ..compiler.arrays import Array
-from ..compiler.program import (
-    Convolution,
-    Dot,
-    Kernel,
-    Program,
-    Sort,
-    Strips,
-    Thunk,
-)
-from ..compiler.reference import ARRAYS
-from ..compiler.traffic import bytes_of_step
-from ..compiler.walk import leaves
 from ..engine.programs import stored_programs, stored_records
 from ..engine.steps.profile import PROGRAM
 from ..errors import UsageError, VerifyError
 from ..levels import LEVELS, Level, cpu_level
+from ..model.reference_result import ARRAYS
 from ..packaging.bundle import own_array
 from ..packaging.project import MANIFEST_FILE
 from ..platforms import host_platform
+from ..program.arrays import Array
+from ..program.program import Convolution, Dot, Kernel, Program, Sort, Strips, Thunk
+from ..program.traffic import bytes_of_step
+from ..program.walk import leaves
 from ..request import Request
 from ..sandbox.choose import Sandbox
 from ..sandbox.policy import Access, environment

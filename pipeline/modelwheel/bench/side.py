@@ -147,13 +147,13 @@ class _LiteRt:
 
 
 def _tensorflow(path: str, threads: int, _: str) -> Runtime:
-    from modelwheel.compiler.worker.timed import TensorFlowSide
+    from modelwheel.bench.sides.tensorflow import TensorFlowSide
 
     return TensorFlowSide(path, threads, jit=False)
 
 
 def _xla(path: str, threads: int, _: str) -> Runtime:
-    from modelwheel.compiler.worker.timed import TensorFlowSide
+    from modelwheel.bench.sides.tensorflow import TensorFlowSide
 
     return TensorFlowSide(path, threads, jit=True)
 

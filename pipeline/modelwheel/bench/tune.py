@@ -9,7 +9,6 @@ from pathlib import Path
 
 from ..assembly.manifest import Manifest
 from ..assembly.splits import first_sizes, lowest_times, times
-from ..compiler.jobs import KERNELS
 from ..engine.build import BuildOptions, build
 from ..engine.programs import stored_records
 from ..engine.reporting import Reporter
@@ -27,6 +26,7 @@ from ..util.records import JsonRecord
 from ..util.watching import step
 from ..verify.environment import InstalledWheel, install_wheel
 from ..wheelfile.wheel import open_wheel
+from ..workers.jobs import KERNELS
 from .repeat import Measure, Repeated, repeat
 from .statistics import Spread, geometric_mean
 from .workload import Workload, candidates, expected_time, propose

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from ..compiler.program import (
+from ..program.program import (
     Attention,
     Branches,
     Conditional,
@@ -16,7 +16,7 @@ from ..compiler.program import (
     While,
     Window,
 )
-from ..compiler.walk import walk
+from ..program.walk import walk
 
 
 def products(program: Program) -> int:

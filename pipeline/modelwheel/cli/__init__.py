@@ -3,28 +3,20 @@
 from . import (  # noqa: F401 - they add their commands to the application
     adopt,
     author,
-    bench,
     building,
     cache,
     clusters,
     configuration,
     export,
-    indexes,
     installed,
     maintenance,
     planning,
-    profile,
-    provenance,
-    publishing,
-    recipe,
     reference,
-    release,
     repository,
     runs,
-    tagging,
-    tune,
-    wheels,
 )
 from .app import app, main
+from .measuring import bench, profile, tune
+from .releasing import indexes, provenance, publishing, recipe, release, tagging, wheels
 
 __all__ = ["app", "main"]

@@ -133,8 +133,8 @@ def worker(
     if not target.address:
         raise UsageError("a worker needs the address of a scheduler, such as tcp://scheduler:8786")
     extras.require("build", "a worker", advise="compile")
-    from ..compiler.pool import available_memory
     from ..engine.cluster.start import Machine, default_machine, run_workers
+    from ..workers.pool import available_memory
 
     count, each = default_machine(processes, threads)
     given = available_memory() if memory is None else round(memory * 1e9)

@@ -6,17 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..compiler.pool import WorkerPool
-from ..compiler.readings import reading_of
 from ..engine.check_models import inspect
 from ..engine.new_spec import locate, reading_of_unknown
 from ..errors import SpecError, UsageError
+from ..model.readings import reading_of
 from ..sandbox.choose import Sandbox
 from ..source import fetch as source
 from ..spec import load_spec
 from ..spec.find import SPEC_SUFFIXES
 from ..store.store import Store
 from ..util.words import suggest
+from ..workers.pool import WorkerPool
 
 _TRIVIAL = ("Placeholder", "NoOp")
 """Operations that compute nothing."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ..compiler.arrays import ALIGNMENT, ArrayShape
-from ..compiler.program import Program
+from ..program.arrays import ALIGNMENT, ArrayShape
+from ..program.program import Program
 from .layouts import with_shared_layouts
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..compiler.program import (
+from ..dtypes import ElementType
+from ..program.program import (
     Attention,
     Branches,
     Conditional,
@@ -22,9 +23,8 @@ from ..compiler.program import (
     Thunk,
     While,
 )
-from ..compiler.traffic import bytes_of_step, bytes_touched
-from ..compiler.walk import leaves, slices, used_allocations, walk
-from ..dtypes import ElementType
+from ..program.traffic import bytes_of_step, bytes_touched
+from ..program.walk import leaves, slices, used_allocations, walk
 from .strides import dot_axes
 
 # A roofline model (Williams, Waterman, Patterson, Roofline, CACM 52(4), 2009) with overheads, for one core

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..compiler.elementwise import Operation
-from ..compiler.program import Elementwise
+from ..program.elementwise import Operation
+from ..program.program import Elementwise
 from .expressions import struct_of
 
 _INFIX = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/"}

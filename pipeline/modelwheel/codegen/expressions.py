@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 
-from ..compiler.arrays import Array, Slice
-from ..compiler.program import Epilogue, Fft, Heads, Pooling, RowReduction
 from ..dtypes import ElementType
+from ..program.arrays import Array, Slice
+from ..program.program import Epilogue, Fft, Heads, Pooling, RowReduction
 
 
 def pointer(part: Slice) -> str:

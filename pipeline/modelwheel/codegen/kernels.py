@@ -4,17 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..compiler.program import (
-    Attention,
-    Convolution,
-    Dot,
-    Fft,
-    Pooling,
-    Program,
-    Strips,
-    Thunk,
-)
-from ..compiler.walk import walk
+from ..program.program import Attention, Convolution, Dot, Fft, Pooling, Program, Strips, Thunk
+from ..program.walk import walk
 from .expressions import cpp_type, fft_type
 
 _ELEMENTS = ("float", "double")

@@ -12,8 +12,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from ..compiler.arrays import Array, ArrayShape
-from ..compiler.program import (
+from ..program.arrays import Array, ArrayShape
+from ..program.program import (
     Branches,
     Conditional,
     Convolution,
@@ -24,7 +24,7 @@ from ..compiler.program import (
     Thunk,
     While,
 )
-from ..compiler.walk import products, slices, used_allocations, walk
+from ..program.walk import products, slices, used_allocations, walk
 
 _FEW_COLUMNS = 8
 """With fewer, vectors run along the inner dimension (gemm_narrow.h), which is then the fastest varying."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..compiler.masks import MaskCode, MaskOperation
 from ..dtypes import ElementType
+from ..program.masks import MaskCode, MaskOperation
 from .expressions import braces, struct_of
 
 _COMPARISONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}

@@ -16,11 +16,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ..compiler.arrays import ALIGNMENT, Allocation
-from ..compiler.placing import Lifetimes
-from ..compiler.program import Program
-from ..compiler.walk import slices, used_allocations, walk
 from ..errors import UnsupportedProgramError
+from ..program.arrays import ALIGNMENT, Allocation
+from ..program.placing import Lifetimes
+from ..program.program import Program
+from ..program.walk import slices, used_allocations, walk
 
 RANDOM_STATE_BYTES = 16
 """The state of XLA's generator has 128 bits (xla/backends/cpu/runtime/rng_state_lib.h)."""

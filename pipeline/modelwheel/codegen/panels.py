@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from ..compiler.arrays import Slice
-from ..compiler.program import Convolution, Dot, Product, Program
-from ..compiler.walk import products, slices, walk
 from ..dtypes import ElementType
+from ..program.arrays import Slice
+from ..program.program import Convolution, Dot, Product, Program
+from ..program.walk import products, slices, walk
 from .constants import Constants
 from .strides import dot_axes
 

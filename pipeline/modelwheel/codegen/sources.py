@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ..compiler.arrays import ALIGNMENT
-from ..compiler.program import Kernel, Program, Sort
-from ..compiler.walk import walk
 from ..levels import Level
+from ..program.arrays import ALIGNMENT
+from ..program.program import Kernel, Program, Sort
+from ..program.walk import walk
 from ..signature import Signature, Tensor
 from .cost import shared_part
 from .expressions import braces, largest

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from ..compiler.arrays import ALIGNMENT, ArrayShape
 from ..dtypes import ElementType
+from ..program.arrays import ALIGNMENT, ArrayShape
 from .constants import Constants
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeVar
 
-from ..compiler.arrays import Array
-from ..compiler.program import Convolution, Dot, Sort
 from ..errors import UnsupportedProgramError
+from ..program.arrays import Array
+from ..program.program import Convolution, Dot, Sort
 
 _Value = TypeVar("_Value")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..compiler.program import Convolution, Dot, Fft, Pooling
 from ..errors import UnsupportedProgramError
+from ..program.program import Convolution, Dot, Fft, Pooling
 from .expressions import braces, cpp_bool, cpp_type, reducer, spatial
 from .panels import COLUMNS as PANEL_COLUMNS
 from .panels import Weights

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from ..compiler.arrays import ALIGNMENT, overlap
-from ..compiler.program import (
+from ..errors import UnsupportedProgramError
+from ..program.arrays import ALIGNMENT, overlap
+from ..program.program import (
     Attention,
     Branches,
     Conditional,
@@ -36,8 +37,7 @@ from ..compiler.program import (
     TopK,
     While,
 )
-from ..compiler.spatial_axes import axes_in_use
-from ..errors import UnsupportedProgramError
+from ..program.spatial_axes import axes_in_use
 from .cost import count_branches, count_parts, count_parts_of_steps
 from .elementwise import elementwise_type
 from .expressions import (
@@ -91,7 +91,7 @@ class ThunkWriter:
     random_states: int = 0
     """The number of thunks written so far that draw random numbers."""
     profiled: bool = False
-    """Whether a call after each thunk adds up what it took; see `modelwheel.compiler.walk.leaves`."""
+    """Whether a call after each thunk adds up what it took; see `modelwheel.program.walk.leaves`."""
     loops: int = 0
     """The number of loops around the thunks that are written."""
     leaves: int = 0

@@ -1,1 +1,1 @@
-"""From a SavedModel to machine code: inspect, check, freeze, compile, evaluate."""
+"""Runs in workers only, and nobody imports it: from the files of a model to machine code."""

@@ -1,29 +1,14 @@
-"""The operations that the installed TensorFlow compiles for CPUs: the result of the job `supported`.
-
-`modelwheel.compiler.worker.supported` writes it.
-"""
+"""The job `supported`: every operation that XLA compiles for CPUs, from TensorFlow's registry of kernels."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import tensorflow as tf
 
-from ..util.records import JsonRecord
-
-SUPPORTED = "supported.json"
-
-
-class SupportedOp(JsonRecord):
-    """One operation, by TensorFlow's name."""
-
-    op: str
-    types: Mapping[str, tuple[str, ...]] = {}
-    """The element types that each type attribute may have; those that may have any are left out."""
-    removed: bool = False
-    """Whether freezing removes it, so that XLA need not know it."""
+from ..model.supported_operations import SUPPORTED, Supported
+from ..workers.jobs import SupportedJob
+from .graphs.kernels import supported_ops
 
 
-class Supported(JsonRecord):
-    """All of them, sorted by name."""
-
-    tensorflow: str
-    ops: tuple[SupportedOp, ...]
+def run(job: SupportedJob) -> None:
+    """Writes the list."""
+    Supported(tensorflow=tf.__version__, ops=supported_ops()).save(job.out / SUPPORTED)

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..compiler.pool import WorkerPool
 from ..errors import ModelwheelError, SpecError
 from ..sandbox.choose import Sandbox
 from ..spec import Spec
@@ -18,6 +17,7 @@ from ..spec.scaffold import ModelDescription
 from ..store.store import Store
 from ..util.text import one_line
 from ..util.watching import NOBODY, Watcher, each
+from ..workers.pool import WorkerPool
 from .check_models import inspect
 from .new_spec import describe, locate, reading_of_unknown
 

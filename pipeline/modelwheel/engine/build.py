@@ -10,14 +10,12 @@ from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
-from ..compiler import check
-from ..compiler.freeze import SIGNATURE, FrozenSignature
-from ..compiler.fusions import Replaced
-from ..compiler.pool import WorkerPool
-from ..compiler.reference import TIMES
-from ..compiler.worker_process import COMMAND
 from ..errors import ModelwheelError, VerifyError
 from ..limits import Limits
+from ..model import check
+from ..model.frozen_signature import SIGNATURE, FrozenSignature
+from ..model.fusions.registry import Replaced
+from ..model.reference_result import TIMES
 from ..request import Request
 from ..sandbox.choose import Sandbox
 from ..source import fetch as source
@@ -26,6 +24,8 @@ from ..store.store import Store
 from ..util.records import as_json
 from ..util.temporary import temporary_files_in
 from ..wheelfile.reports import Report, parse_report
+from ..workers.client import COMMAND
+from ..workers.pool import WorkerPool
 from .ahead import Ahead
 from .cluster.address import OnCluster
 from .delivery import (

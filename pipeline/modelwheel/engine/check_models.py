@@ -12,15 +12,12 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
-from ..compiler.findings import Finding
-from ..compiler.inspection import Inspection
-from ..compiler.jobs import InspectRequest, SupportedRequest
-from ..compiler.pool import WorkerPool
-from ..compiler.readings import Reading
-from ..compiler.supported import SUPPORTED, Supported
-from ..compiler.worker_process import COMMAND
 from ..errors import ModelwheelError, UnsupportedModelError
 from ..limits import Limits
+from ..model.findings import Finding
+from ..model.inspection import Inspection
+from ..model.readings import Reading
+from ..model.supported_operations import SUPPORTED, Supported
 from ..request import Request, make_request
 from ..sandbox.choose import Sandbox
 from ..source import fetch as source
@@ -30,6 +27,9 @@ from ..store.keys import action_key
 from ..store.store import Store
 from ..util.text import one_line
 from ..util.words import count
+from ..workers.client import COMMAND
+from ..workers.jobs import InspectRequest, SupportedRequest
+from ..workers.pool import WorkerPool
 from .cluster.address import OnCluster
 from .notes import Work, model_files
 from .reporting import Reporter

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ..compiler.reference import FrameworkTimes
 from ..errors import EnvironmentProblemError, UsageError
+from ..model.reference_result import FrameworkTimes
 from ..packaging.checksums import CHECKSUMS
 from ..store.records import Record
 from ..store.store import Store

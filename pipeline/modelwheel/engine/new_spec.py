@@ -8,11 +8,10 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from ..compiler.inspection import Inspection, SignatureInfo, TensorInfo
-from ..compiler.pool import WorkerPool
-from ..compiler.readings import GraphDefReading, Reading, reading_of
-from ..compiler.shapes import find_shape_problem
 from ..errors import SpecError
+from ..model.inspection import Inspection, SignatureInfo, TensorInfo
+from ..model.readings import GraphDefReading, Reading, reading_of
+from ..model.shapes import find_shape_problem
 from ..sandbox.choose import Sandbox
 from ..source import fetch as source
 from ..source.git.worktree import Worktree
@@ -25,6 +24,7 @@ from ..store.store import Store
 from ..util.files import write_atomically
 from ..util.watching import NOBODY, Watcher, step
 from ..util.words import suggest
+from ..workers.pool import WorkerPool
 from .check_models import inspect
 
 _log = logging.getLogger(__name__)

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from .. import __version__
-from ..compiler.jobs import JobResult
 from ..levels import cpu_name
 from ..store.history import remember
 from ..store.keys import action_key, digest
@@ -21,6 +20,7 @@ from ..store.records import Record
 from ..store.store import Store
 from ..util.text import one_line
 from ..util.trees import digest_tree
+from ..workers.jobs import JobResult
 
 _LONGEST = 300
 """Characters of a text that a note holds as it is."""

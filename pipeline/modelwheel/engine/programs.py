@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from ..compiler.jobs import PROGRAM
-from ..compiler.program import Program
 from ..levels import Level
 from ..platforms import host_platform
+from ..program.program import Program
 from ..request import Extent, Request
 from ..source import fetch as source
 from ..store.records import Record
 from ..store.store import Store
+from ..workers.jobs import PROGRAM
 from .steps import Goal, steps_of
 from .steps.base import Step
 from .steps.model import compile_name

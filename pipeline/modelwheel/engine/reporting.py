@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from ..compiler.findings import Finding
 from ..errors import ModelwheelError
+from ..model.findings import Finding
 
 
 class Reporter(Protocol):

@@ -12,12 +12,12 @@ from pathlib import Path
 from threading import Event
 from typing import Any, Protocol
 
-from ..compiler.jobs import Job, JobResult
 from ..sandbox.choose import Sandbox
 from ..store.history import remember_use
 from ..store.keys import action_key
 from ..store.records import Record
 from ..store.store import Store
+from ..workers.jobs import Job, JobResult
 from .ahead import Ahead
 from .delivery import writing_to
 from .notes import Work, model_files
@@ -25,7 +25,7 @@ from .steps.base import JobStep, LocalStep, Records, Step, Workspace
 
 
 class Pool(Protocol):
-    """Runs jobs; `modelwheel.compiler.pool.WorkerPool` does so in worker processes."""
+    """Runs jobs; `modelwheel.workers.pool.WorkerPool` does so in worker processes."""
 
     def submit(self, job: Job, started: Callable[[], object], step: str) -> Future[JobResult]:
         """Queues a job; calls `started` when it begins, and names `step` in messages."""

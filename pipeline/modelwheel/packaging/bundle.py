@@ -57,7 +57,7 @@ def render_bundle(project: Path, reference: Path, *, static_arena: bool = False)
 
     Args:
         project: A directory with a `manifest.json` for each platform and the files that these list.
-        reference: All recorded inputs and outputs; see `modelwheel.compiler.reference`.
+        reference: All recorded inputs and outputs; see `modelwheel.model.reference_result`.
         static_arena: Whether the library is by default one that allocates no memory.
 
     Raises:

@@ -20,12 +20,12 @@ from pydantic import ValidationError
 
 from .. import __version__
 from ..assembly.manifest import File, Manifest
-from ..compiler.freeze import GRAPH
 from ..engine.build import BuildOptions, BuildResult, build
 from ..engine.plan import plan
 from ..engine.reporting import Reporter
 from ..errors import EnvironmentProblemError, ModelwheelError, ReplayError, SpecError
 from ..limits import Limits
+from ..model.frozen_signature import GRAPH
 from ..request import Request, make_request
 from ..sandbox.choose import Sandbox
 from ..source import fetch as source

@@ -12,8 +12,8 @@ from modelwheel.adopt.trial import Built, Trial
 from modelwheel.adopt.verdict import objections
 from modelwheel.bench.results import Machine
 from modelwheel.bench.statistics import Spread
-from modelwheel.compiler.schema import Difference, Schema, differences, unread_thunks
 from modelwheel.errors import UsageError
+from modelwheel.model.schema import Difference, Schema, differences, unread_thunks
 from modelwheel.versions import ADOPTED, PINNED_TENSORFLOW, TENSORFLOW_VERSION
 
 THUNK = "xla.cpu.ThunkProto"

@@ -9,8 +9,8 @@ from rich.console import Console
 
 from modelwheel.api import progress
 from modelwheel.api.progress import Display
-from modelwheel.compiler.findings import Finding
 from modelwheel.errors import CompileError
+from modelwheel.model.findings import Finding
 
 
 def shown(*, terminal: bool = False, wanted: bool = True) -> str:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from modelwheel import Verdict, Wheel
-from modelwheel.compiler.findings import Finding
 from modelwheel.errors import UnsupportedModelError
+from modelwheel.model.findings import Finding
 from tests.support.index_wheels import add_measurements, make_wheel
 
 HOSTILE = "<script>alert('1')</script>&\"\x1b[2J"

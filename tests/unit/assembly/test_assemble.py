@@ -14,9 +14,9 @@ import pytest
 
 from modelwheel.assembly.assemble import Project, write_project_files
 from modelwheel.assembly.manifest import Manifest
-from modelwheel.compiler.freeze import GRAPH, SIGNATURE, FrozenSignature, FrozenTensor
-from modelwheel.compiler.reference import ARRAYS, SUMMARY, Reference
 from modelwheel.errors import UnsupportedModelError
+from modelwheel.model.frozen_signature import GRAPH, SIGNATURE, FrozenSignature, FrozenTensor
+from modelwheel.model.reference_result import ARRAYS, SUMMARY, Reference
 from modelwheel.request import Extent, make_request
 from modelwheel.spec import load_spec
 from modelwheel.store.keys import action_key

@@ -10,9 +10,9 @@ import pytest
 from modelwheel.assembly import manifest
 from modelwheel.assembly.describe import Compiled, describe
 from modelwheel.codegen import estimate_cost
-from modelwheel.compiler.freeze import FrozenSignature, FrozenTensor
-from modelwheel.compiler.reference import Reference
 from modelwheel.errors import UnsupportedModelError
+from modelwheel.model.frozen_signature import FrozenSignature, FrozenTensor
+from modelwheel.model.reference_result import Reference
 from modelwheel.platforms import PLATFORMS
 from modelwheel.request import Extent, make_request
 from modelwheel.spec import load_spec

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from modelwheel.assembly.interface import describe_signature
-from modelwheel.compiler.freeze import FrozenSignature, FrozenTensor
-from modelwheel.compiler.inspection import ColumnValues, Mask, ValidValues
-from modelwheel.compiler.reference import Reference
 from modelwheel.errors import UnsupportedModelError
+from modelwheel.model.frozen_signature import FrozenSignature, FrozenTensor
+from modelwheel.model.inspection import ColumnValues, Mask, ValidValues
+from modelwheel.model.reference_result import Reference
 from modelwheel.request import Extent
 from modelwheel.signature import Signature
 from modelwheel.spec.interface import InputSection

@@ -15,10 +15,10 @@ from modelwheel.bench.profile import Profile, Step, layer_of, parse, write_input
 from modelwheel.bench.profile_plots import boxes, write_flames, write_roofline
 from modelwheel.cli.display.profile import print_profile
 from modelwheel.codegen.sources import CompiledVariant, level_source
-from modelwheel.compiler.arrays import Allocation, Slice
-from modelwheel.compiler.program import Copy, Thunk, While
-from modelwheel.compiler.walk import leaves
 from modelwheel.levels import LEVELS
+from modelwheel.program.arrays import Allocation, Slice
+from modelwheel.program.program import Copy, Thunk, While
+from modelwheel.program.walk import leaves
 from modelwheel.signature import Signature, Tensor
 from tests.unit.bench.test_results import MACHINE, program
 

@@ -14,8 +14,9 @@ from modelwheel.bench.results import Benchmark, Case, Cell, Compared, Kind, Mach
 from modelwheel.bench.statistics import Spread, geometric_mean, ratios, spread
 from modelwheel.bench.work import operations_of, products, work_of_row
 from modelwheel.cli.display.bench import print_compared, print_machine, print_mean
-from modelwheel.compiler.arrays import Array, Slice
-from modelwheel.compiler.program import (
+from modelwheel.dtypes import DTYPES
+from modelwheel.program.arrays import Array, Slice
+from modelwheel.program.program import (
     Axes,
     Branches,
     Conditional,
@@ -26,7 +27,6 @@ from modelwheel.compiler.program import (
     While,
     Window,
 )
-from modelwheel.dtypes import DTYPES
 
 
 def test_half_of_the_values_are_in_the_spread() -> None:

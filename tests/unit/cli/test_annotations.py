@@ -15,9 +15,9 @@ from modelwheel.cli.display.annotations import (
     of_error,
     of_findings,
 )
-from modelwheel.compiler.findings import Finding
 from modelwheel.engine.check_models import CheckedModel
 from modelwheel.errors import UnsupportedModelError
+from modelwheel.model.findings import Finding
 from tests.support.commands import Modelwheel, write_tiny_spec
 from tests.support.hostile_text import EVERYTHING
 

@@ -18,15 +18,9 @@ from modelwheel.cli import output
 from modelwheel.cli.display import tables
 from modelwheel.cli.display.console import SafeConsole, make_console, plain
 from modelwheel.cli.display.progress import BuildDisplay
-from modelwheel.compiler.inspection import (
-    Inspection,
-    OpUse,
-    SignatureInfo,
-    SignatureUse,
-    TensorInfo,
-)
 from modelwheel.engine.check_models import CheckedModel
 from modelwheel.errors import CompileError, UnsupportedModelError
+from modelwheel.model.inspection import Inspection, OpUse, SignatureInfo, SignatureUse, TensorInfo
 from modelwheel.spec.reading.problems import Position, Problem
 from tests.support.commands import Modelwheel, run
 from tests.support.hostile_text import ENCODABLE, EVERYTHING, FRAGMENTS, require_harmless
@@ -42,7 +36,7 @@ WRITERS = {
     "bench/samples.py",  # in the environment of a wheel, to `modelwheel bench`
     "cli/output.py",
     "cli/display/console.py",
-    "compiler/worker/streams.py",  # to its client
+    "workers/server/streams.py",  # to its client
     "levels.py",  # for CMake
     "release/cross/interpreter.py",  # a script in another Python
 }

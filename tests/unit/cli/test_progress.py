@@ -10,8 +10,8 @@ from rich.console import Console
 
 from modelwheel.cli import output
 from modelwheel.cli.display.progress import BuildDisplay
-from modelwheel.compiler.findings import Finding
 from modelwheel.errors import CompileError
+from modelwheel.model.findings import Finding
 from modelwheel.util.watching import step
 
 _CONTROL = re.compile(r"\x1b\[[^A-Za-z]*[A-Za-z]")

@@ -17,11 +17,11 @@ from modelwheel.cli.display.tables import (
     print_measurements,
     print_results,
 )
-from modelwheel.compiler.findings import Finding as Found
 from modelwheel.engine.build import BuildResult
 from modelwheel.engine.check_models import CheckedModel
 from modelwheel.engine.doctor import Finding
 from modelwheel.errors import CompileError, UnsupportedModelError
+from modelwheel.model.findings import Finding as Found
 from modelwheel.request import make_request
 from modelwheel.spec import load_spec
 

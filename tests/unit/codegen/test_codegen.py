@@ -20,11 +20,11 @@ from modelwheel.codegen.lengths import length_tables, pad_bytes
 from modelwheel.codegen.memory import ScratchPlace, plan_memory
 from modelwheel.codegen.sources import quote
 from modelwheel.codegen.thunks import ThunkWriter
-from modelwheel.compiler import program as p
-from modelwheel.compiler.arrays import Allocation, Array, Slice
 from modelwheel.dtypes import ElementType
 from modelwheel.errors import UnsupportedProgramError
 from modelwheel.levels import LEVELS
+from modelwheel.program import program as p
+from modelwheel.program.arrays import Allocation, Array, Slice
 from modelwheel.signature import Signature, Tensor
 from tests.support.programs import dense, matmul_program
 

@@ -9,9 +9,9 @@ import pytest
 
 from modelwheel.codegen import Constants
 from modelwheel.codegen.strides import dot_axes
-from modelwheel.compiler import program as p
-from modelwheel.compiler.arrays import Allocation, Array, Slice
-from modelwheel.compiler.walk import walk
+from modelwheel.program import program as p
+from modelwheel.program.arrays import Allocation, Array, Slice
+from modelwheel.program.walk import walk
 from tests.support.programs import array, dense, matmul_program
 
 

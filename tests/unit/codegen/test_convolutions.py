@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from modelwheel.codegen.thunks import ThunkWriter
-from modelwheel.compiler import program as p
-from modelwheel.compiler.spatial_axes import axes_in_use
+from modelwheel.program import program as p
+from modelwheel.program.spatial_axes import axes_in_use
 from tests.support.programs import dense
 
 

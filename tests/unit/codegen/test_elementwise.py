@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from modelwheel.codegen.thunks import ThunkWriter
-from modelwheel.compiler import program as p
-from modelwheel.compiler.arrays import Slice
-from modelwheel.compiler.elementwise import Operation, Plane
+from modelwheel.program import program as p
+from modelwheel.program.arrays import Slice
+from modelwheel.program.elementwise import Operation, Plane
 from tests.support.programs import dense
 
 

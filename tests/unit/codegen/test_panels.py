@@ -10,9 +10,9 @@ import pytest
 from modelwheel.codegen import Constants, pack_weights
 from modelwheel.codegen.panels import COLUMNS, weights_of
 from modelwheel.codegen.thunks import ThunkWriter
-from modelwheel.compiler import program as p
-from modelwheel.compiler.arrays import Allocation, Array, ArrayShape, Slice
 from modelwheel.packaging.template import template_directory
+from modelwheel.program import program as p
+from modelwheel.program.arrays import Allocation, Array, ArrayShape, Slice
 from tests.support.programs import array, dense, matmul_program
 
 _ROWS, _WIDTH = 64, 48

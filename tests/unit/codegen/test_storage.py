@@ -10,8 +10,8 @@ import pytest
 
 from modelwheel.codegen import Constants, Storage, StoredWeights, store
 from modelwheel.codegen.storage import SMALLEST, StoredConstant
-from modelwheel.compiler.arrays import ArrayShape
 from modelwheel.dtypes import ElementType
+from modelwheel.program.arrays import ArrayShape
 
 
 def _constants(*arrays: Any, layout: tuple[int, ...] = (1, 0)) -> Constants:

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from modelwheel.codegen.strides import Axis, dot_axes, merge, sort_extents
-from modelwheel.compiler import program as p
 from modelwheel.errors import UnsupportedProgramError
+from modelwheel.program import program as p
 from tests.support.programs import array, dense
 
 

@@ -10,12 +10,12 @@ from modelwheel.codegen import (
 from modelwheel.codegen.cost import count_branches, count_parts, shared_part
 from modelwheel.codegen.memory import ScratchPlace, plan_memory
 from modelwheel.codegen.thunks import ThunkWriter
-from modelwheel.compiler import program as p
-from modelwheel.compiler.arrays import Allocation
-from modelwheel.compiler.masks import MaskCode, MaskOperation, MaskRead
-from modelwheel.compiler.traffic import bytes_moved
-from modelwheel.compiler.walk import used_allocations
 from modelwheel.dtypes import ElementType
+from modelwheel.program import program as p
+from modelwheel.program.arrays import Allocation
+from modelwheel.program.masks import MaskCode, MaskOperation, MaskRead
+from modelwheel.program.traffic import bytes_moved
+from modelwheel.program.walk import used_allocations
 from tests.support.programs import dense, matmul_program, pointwise, pooling
 
 

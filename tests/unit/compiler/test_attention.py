@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from modelwheel.compiler import program as p
-from modelwheel.compiler.arrays import Allocation, Array, Slice
-from modelwheel.compiler.worker.epilogues import Emitted
-from modelwheel.compiler.worker.hlo import HloModule
-from modelwheel.compiler.worker.joining import join_epilogues
-from modelwheel.compiler.worker.memory import Memory
+from modelwheel.compiler.ir.hlo import HloModule
+from modelwheel.compiler.ir.memory import Memory
+from modelwheel.compiler.passes.epilogues import Emitted
+from modelwheel.compiler.passes.joining import join_epilogues
 from modelwheel.dtypes import ElementType
+from modelwheel.program import program as p
+from modelwheel.program.arrays import Allocation, Array, Slice
 from tests.support.modules import shape as make_shape
 from tests.support.programs import dense
 

@@ -8,8 +8,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from modelwheel.compiler.jobs import ReferenceRequest
-from modelwheel.compiler.worker.boundary_inputs import boundary_inputs
+from modelwheel.compiler.reference.boundary_inputs import boundary_inputs
+from modelwheel.workers.jobs import ReferenceRequest
 
 _TYPES = (np.float16, ml_dtypes.bfloat16, np.float32, np.float64, np.int8, np.uint64, np.bool_, np.complex64)  # fmt: skip
 

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from modelwheel.compiler import program as p
-from modelwheel.compiler.arrays import Allocation, AllocationKind, Slice, overlap
-from modelwheel.compiler.traffic import bytes_moved
-from modelwheel.compiler.walk import all_written, leaves, slices, walk
-from modelwheel.compiler.worker.branches import join_branches
-from modelwheel.compiler.worker.memory import Memory
+from modelwheel.compiler.ir.memory import Memory
+from modelwheel.compiler.passes.branches import join_branches
+from modelwheel.program import program as p
+from modelwheel.program.arrays import Allocation, AllocationKind, Slice, overlap
+from modelwheel.program.traffic import bytes_moved
+from modelwheel.program.walk import all_written, leaves, slices, walk
 from tests.support.programs import dense
 
 X, WEIGHTS, SHARED, FIRST, SECOND, BOTH, RESULT = range(7)

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import re
 
-from modelwheel.compiler.worker.formats.composites import (
-    count_composites,
-    decompose,
-    reached_composites,
-)
-from modelwheel.compiler.worker.formats.mlir_text import read_functions
+from modelwheel.compiler.stablehlo.composites import count_composites, decompose, reached_composites
+from modelwheel.compiler.stablehlo.mlir_text import read_functions
 
 _TEXT = """\
 module @jit_f {

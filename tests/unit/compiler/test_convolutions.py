@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from modelwheel.compiler import program as p
-from modelwheel.compiler.worker.convolutions import convolution_kernel
-from modelwheel.compiler.worker.hlo import HloModule
+from modelwheel.compiler.ir.hlo import HloModule
+from modelwheel.compiler.passes.recognise.convolutions import convolution_kernel
 from modelwheel.dtypes import ElementType
+from modelwheel.program import program as p
 from tests.support.programs import dense
 
 

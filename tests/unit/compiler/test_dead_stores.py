@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from modelwheel.compiler import program as p
-from modelwheel.compiler.arrays import Slice
-from modelwheel.compiler.elementwise import Plane
-from modelwheel.compiler.worker.dead_stores import without_dead_stores
+from modelwheel.compiler.passes.dead_stores import without_dead_stores
+from modelwheel.program import program as p
+from modelwheel.program.arrays import Slice
+from modelwheel.program.elementwise import Plane
 from tests.support.programs import dense
 
 TURNS = 4

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from modelwheel.compiler import program as p
-from modelwheel.compiler.arrays import Slice, overlap
-from modelwheel.compiler.elementwise import Plane
-from modelwheel.compiler.worker.counters import Counters, Linear
-from modelwheel.compiler.worker.elementwise import join_elementwise
-from modelwheel.compiler.worker.epilogues import Emitted
+from modelwheel.compiler.ir.counters import Counters, Linear
+from modelwheel.compiler.passes.elementwise_chains import join_elementwise
+from modelwheel.compiler.passes.epilogues import Emitted
+from modelwheel.program import program as p
+from modelwheel.program.arrays import Slice, overlap
+from modelwheel.program.elementwise import Plane
 from tests.support.modules import Steps, shape
 
 ROWS, UNITS, TURNS = 3, 8, 4

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from modelwheel.compiler import program as p
-from modelwheel.compiler.arrays import Allocation, Slice
-from modelwheel.compiler.worker.epilogues import Emitted, Steps
-from modelwheel.compiler.worker.hlo import HloModule
-from modelwheel.compiler.worker.joining import join_epilogues
-from modelwheel.compiler.worker.memory import Memory
+from modelwheel.compiler.ir.hlo import HloModule
+from modelwheel.compiler.ir.memory import Memory
+from modelwheel.compiler.passes.epilogues import Emitted, Steps
+from modelwheel.compiler.passes.joining import join_epilogues
+from modelwheel.program import program as p
+from modelwheel.program.arrays import Allocation, Slice
 from tests.support.programs import dense
 
 FLOAT = 11

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from modelwheel.compiler.inspection import SignatureInfo, TensorInfo, ValidValues
-from modelwheel.compiler.worker.failures import explain_failure
-from modelwheel.compiler.worker.messages import cause_of, node_of
+from modelwheel.compiler.reference.failures import explain_failure
+from modelwheel.model.inspection import SignatureInfo, TensorInfo, ValidValues
+from modelwheel.model.messages import cause_of, node_of
 
 _TEXT = """Graph execution error:
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from modelwheel.compiler.readings import GraphDefReading, OnnxReading, Reading, SavedModelReading
-from modelwheel.compiler.worker import formats
-from modelwheel.compiler.worker.formats.guarded import reading_errors
+from modelwheel.compiler import formats
+from modelwheel.compiler.loaded.guarded import reading_errors
 from modelwheel.errors import EnvironmentProblemError, UnsupportedModelError
+from modelwheel.model.readings import GraphDefReading, OnnxReading, Reading, SavedModelReading
 
 _ONNX = OnnxReading(file="a\x1bb.onnx")
 

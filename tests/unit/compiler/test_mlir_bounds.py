@@ -7,13 +7,8 @@ import re
 
 import pytest
 
-from modelwheel.compiler.worker.formats.mlir_bounds import (
-    MAX_BRACKETS,
-    MAX_DEPTH,
-    measure,
-    refuse_bomb,
-)
-from modelwheel.compiler.worker.formats.mlir_bytecode import Part, read_parts
+from modelwheel.compiler.stablehlo.mlir_bounds import MAX_BRACKETS, MAX_DEPTH, measure, refuse_bomb
+from modelwheel.compiler.stablehlo.mlir_bytecode import Part, read_parts
 from modelwheel.errors import UnsupportedModelError
 from tests.models.hostile_reading import doubled
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from modelwheel.compiler.worker.formats.module_integers import keep_integers
+from modelwheel.compiler.stablehlo.module_integers import keep_integers
 
 WRAPPED = """\
     %wrapped_0_0 = {}

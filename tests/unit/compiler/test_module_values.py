@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from modelwheel.compiler.inspection import SignatureInfo, TensorInfo
-from modelwheel.compiler.worker.formats.mlir_text import read_functions
-from modelwheel.compiler.worker.formats.module_values import with_module_values
+from modelwheel.compiler.stablehlo.mlir_text import read_functions
+from modelwheel.compiler.stablehlo.module_values import with_module_values
+from modelwheel.model.inspection import SignatureInfo, TensorInfo
 
 _INT, _FLOAT, _BOOL = "tensor<4x6xi32>", "tensor<4x6xf32>", "tensor<4x6xi1>"
 _GATHER = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from modelwheel.compiler.worker.formats.module_weights import as_arguments, put_back, take_out
+from modelwheel.compiler.stablehlo.module_weights import as_arguments, put_back, take_out
 
 _WEIGHTS = np.random.default_rng(1).standard_normal((64, 16)).astype("<f4")
 _HEX = _WEIGHTS.tobytes().hex().upper()

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from modelwheel.compiler.worker.truth.noise import Case, conversion_error, find_noise
-from modelwheel.compiler.worker.truth.nudge import nudge
+from modelwheel.compiler.reference.truth.noise import Case, conversion_error, find_noise
+from modelwheel.compiler.reference.truth.nudge import nudge
 
 Array = np.ndarray[Any, Any]
 

@@ -11,8 +11,8 @@ import pytest
 pytest.importorskip("onnx", reason="onnx is not installed")
 from onnx import TensorProto, helper
 
-from modelwheel.compiler.worker.formats.onnx_operators.control import FEW_TURNS
-from modelwheel.compiler.worker.formats.onnx_operators.graph import Converted, convert
+from modelwheel.compiler.formats.onnx.operators.onnx_graph import Converted, convert
+from modelwheel.compiler.formats.onnx.operators.subgraphs import FEW_TURNS
 from modelwheel.errors import UnsupportedModelError
 from tests.support.onnx_models import Array, info, model_of, random
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from modelwheel.compiler import trail
-from modelwheel.compiler.worker.failures import explain_failure
+from modelwheel.compiler.reference.failures import explain_failure
 from modelwheel.errors import UnsupportedModelError
+from modelwheel.workers import trail
 
 onnx = pytest.importorskip("onnx", reason="onnx is not installed")
 onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 from onnx import TensorProto, helper
 
-from modelwheel.compiler.worker.formats.onnx_evaluate import find_evaluator
+from modelwheel.compiler.formats.onnx.onnx_evaluate import find_evaluator
 from tests.support.onnx_models import info, model_of, random
 
 node = helper.make_node

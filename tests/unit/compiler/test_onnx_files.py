@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from modelwheel.compiler.check import Expected, check_signature
-from modelwheel.compiler.inspection import Inspection, TensorInfo
-from modelwheel.compiler.readings import OnnxReading, PyTorchReading
 from modelwheel.errors import UnsupportedModelError
+from modelwheel.model.check import Expected, check_signature
+from modelwheel.model.inspection import Inspection, TensorInfo
+from modelwheel.model.readings import OnnxReading, PyTorchReading
 from modelwheel.versions import TORCH_MLIR_VERSION
 
 onnx = pytest.importorskip("onnx", reason="onnx is not installed")
 from onnx import TensorProto, helper, numpy_helper
 
-from modelwheel.compiler.worker.formats.onnx_file import load_external, read_model, read_signature
-from modelwheel.compiler.worker.formats.onnx_inspect import inspect_file
+from modelwheel.compiler.formats.onnx.onnx_file import load_external, read_model, read_signature
+from modelwheel.compiler.formats.onnx.onnx_inspect import inspect_file
 from tests.support.onnx_models import info, model_of, random
 
 node = helper.make_node

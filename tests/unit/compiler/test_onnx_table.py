@@ -8,8 +8,8 @@ onnx = pytest.importorskip("onnx", reason="onnx is not installed")
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 from onnx import defs
 
-from modelwheel.compiler.worker.formats.onnx_file import OPSETS
-from modelwheel.compiler.worker.formats.onnx_operators.support import (
+from modelwheel.compiler.formats.onnx.onnx_file import OPSETS
+from modelwheel.compiler.formats.onnx.operators.support import (
     DEPENDS_ON_VALUES,
     UNSUPPORTED,
     is_known,

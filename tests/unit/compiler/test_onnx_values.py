@@ -9,8 +9,8 @@ import pytest
 
 onnx = pytest.importorskip("onnx", reason="the extra `onnx` is not installed")
 
-from modelwheel.compiler.inspection import SignatureInfo, TensorInfo
-from modelwheel.compiler.worker.formats.onnx_values import with_valid_values
+from modelwheel.compiler.formats.onnx.onnx_values import with_valid_values
+from modelwheel.model.inspection import SignatureInfo, TensorInfo
 
 
 def _signature(nodes: list[Any], rows: int = 9, dtype: str = "int64") -> SignatureInfo:

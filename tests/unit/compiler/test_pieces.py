@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from modelwheel.compiler.reference import Reference
-from modelwheel.compiler.worker.truth.missing import NoTruthError
-from modelwheel.compiler.worker.truth.pieces import find_pieces
+from modelwheel.compiler.reference.truth.missing import NoTruthError
+from modelwheel.compiler.reference.truth.pieces import find_pieces
+from modelwheel.model.reference_result import Reference
 
 _LARGE = 1 << 25
 """Elements of a value of 256 MB in float64."""
@@ -59,7 +59,7 @@ def test_small_graphs_and_dependent_rows_are_evaluated_at_once(
 def test_more_memory_than_there_is_is_a_reason_and_not_a_crash(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    left = "modelwheel.compiler.worker.truth.pieces._memory_left"
+    left = "modelwheel.compiler.reference.truth.pieces._memory_left"
     monkeypatch.setattr(left, lambda: 1e8)
     with pytest.raises(
         NoTruthError, match=r"a row needs some 0\.5 GB in float64, and 0\.1 GB are left"

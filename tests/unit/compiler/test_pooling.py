@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from modelwheel.compiler import program as p
-from modelwheel.compiler.worker.hlo import HloModule
-from modelwheel.compiler.worker.pooling import mean_of_images, pooling, row_reduction
+from modelwheel.compiler.ir.hlo import HloModule
+from modelwheel.compiler.passes.recognise.pooling import mean_of_images, pooling, row_reduction
+from modelwheel.program import program as p
 from tests.support.programs import dense
 
 

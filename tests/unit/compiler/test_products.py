@@ -6,11 +6,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from modelwheel.compiler import program as p
-from modelwheel.compiler.arrays import Allocation, Slice
-from modelwheel.compiler.worker.memory import Memory
-from modelwheel.compiler.worker.products import vector_product
+from modelwheel.compiler.ir.memory import Memory
+from modelwheel.compiler.passes.recognise.products import vector_product
 from modelwheel.dtypes import ElementType
+from modelwheel.program import program as p
+from modelwheel.program.arrays import Allocation, Slice
 from tests.support.modules import Steps, shape
 
 FLOAT, DOUBLE = ElementType.FLOAT32, ElementType.FLOAT64

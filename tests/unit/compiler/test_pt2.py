@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from modelwheel.compiler.worker.formats.pt2_file import read_program
-from modelwheel.compiler.worker.formats.pt2_sizes import NotArithmeticError, write_size
+from modelwheel.compiler.formats.pytorch.pt2_file import read_program
+from modelwheel.compiler.formats.pytorch.pt2_sizes import NotArithmeticError, write_size
 from modelwheel.errors import UnsupportedModelError
 from tests.models.hostile_torch import LEAF, torch_program, wide, write_torch_program
 

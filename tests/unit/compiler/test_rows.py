@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from modelwheel.compiler.worker.rows import (
+from modelwheel.compiler.reference.rows import (
     Arrays,
     Change,
     Evaluate,

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from modelwheel.compiler import program as p
-from modelwheel.compiler.arrays import Allocation, Slice, overlap
-from modelwheel.compiler.walk import slices
-from modelwheel.compiler.worker.counters import Linear, count
-from modelwheel.compiler.worker.epilogues import Emitted
-from modelwheel.compiler.worker.hlo import HloModule
-from modelwheel.compiler.worker.memory import Memory
-from modelwheel.compiler.worker.stepping import SteppedLoop
+from modelwheel.compiler.ir.counters import Linear, count
+from modelwheel.compiler.ir.hlo import HloModule
+from modelwheel.compiler.ir.memory import Memory
+from modelwheel.compiler.passes.epilogues import Emitted
+from modelwheel.compiler.passes.stepping import SteppedLoop
+from modelwheel.program import program as p
+from modelwheel.program.arrays import Allocation, Slice, overlap
+from modelwheel.program.walk import slices
 from tests.support.programs import dense
 
 PRED, INT, FLOAT = 1, 4, 11

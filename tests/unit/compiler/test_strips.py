@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from modelwheel.compiler import program as p
-from modelwheel.compiler.arrays import Allocation
-from modelwheel.compiler.walk import slices, written
-from modelwheel.compiler.worker.epilogues import Emitted
-from modelwheel.compiler.worker.hlo import HloModule
-from modelwheel.compiler.worker.memory import Memory
-from modelwheel.compiler.worker.strips import join_strips
+from modelwheel.compiler.ir.hlo import HloModule
+from modelwheel.compiler.ir.memory import Memory
+from modelwheel.compiler.passes.epilogues import Emitted
+from modelwheel.compiler.passes.strips import join_strips
+from modelwheel.program import program as p
+from modelwheel.program.arrays import Allocation
+from modelwheel.program.walk import slices, written
 from tests.support.programs import dense
 
 SIZE, NARROW, WIDE = 64, 8, 64

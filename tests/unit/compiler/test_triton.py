@@ -10,7 +10,7 @@ from pathlib import Path
 _CRASH = "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"
 _IMPORT = """
 import importlib.util
-from modelwheel.compiler.worker.tensorflow_work import block_triton
+from modelwheel.compiler.tensorflow_work import block_triton
 block_triton()
 try:
     import triton

@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-from modelwheel.compiler.input_values import valid_values
-from modelwheel.compiler.inspection import (
-    ColumnValues,
-    Mask,
-    SignatureInfo,
-    TensorInfo,
-    ValidValues,
-)
+from modelwheel.model.input_values import valid_values
+from modelwheel.model.inspection import ColumnValues, Mask, SignatureInfo, TensorInfo, ValidValues
 
 TABLE = ValidValues(low=0, high=9000, masks=(Mask(value=-1),), op="GatherV2", layer="embedding")
 COLUMN = ColumnValues(first=1, end=2, low=0, high=7)

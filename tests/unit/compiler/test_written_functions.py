@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from modelwheel.compiler.worker.formats.written_functions import restore_functions
+from modelwheel.compiler.stablehlo.written_functions import restore_functions
 
 # As torch-mlir writes it: clamped, a quotient of polynomials, clamped again.
 _OVER = (

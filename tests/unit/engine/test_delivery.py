@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from modelwheel.compiler.reference import FrameworkTime, FrameworkTimes
 from modelwheel.engine.delivery import deliver_times
+from modelwheel.model.reference_result import FrameworkTime, FrameworkTimes
 from modelwheel.wheelfile.reports import BENCH_SUFFIX, Timing, read_timings, write_timings
 
 OURS = Timing(level="x86-64-v3", rows=1, rule="1:1", nanoseconds=5.0, cpu="a CPU")

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from modelwheel.compiler.inspection import INSPECTION
 from modelwheel.engine.keeping import needed_results
 from modelwheel.engine.notes import meaning_key
 from modelwheel.engine.plan import plan
 from modelwheel.errors import StoreError
+from modelwheel.model.inspection import INSPECTION
 from modelwheel.request import make_request
 from modelwheel.spec import load_spec
 from modelwheel.store.keys import action_key

@@ -8,8 +8,6 @@ from typing import Any, NamedTuple
 import pytest
 
 from modelwheel.assembly import assemble, manifest, sbom
-from modelwheel.compiler import jobs
-from modelwheel.compiler.flags import Flags
 from modelwheel.engine.steps import Goal, bundle, distribution, model, profile, steps_of
 from modelwheel.engine.steps import kernels as kernels_step
 from modelwheel.packaging import kernels, objects, runtime
@@ -18,6 +16,8 @@ from modelwheel.request import make_request
 from modelwheel.spec import Spec, load_spec
 from modelwheel.store.records import Record
 from modelwheel.store.store import Store
+from modelwheel.workers import jobs
+from modelwheel.workers.flags import Flags
 from tests.support.histories import write_result
 
 _SPEC = """

@@ -6,10 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from modelwheel import __version__
-from modelwheel.compiler.jobs import JobResult
 from modelwheel.engine.notes import Work, condense
 from modelwheel.engine.scheduler import Task, Tools, run_steps
 from modelwheel.store.store import Store
+from modelwheel.workers.jobs import JobResult
 from tests.support.sandboxes import NONE
 from tests.support.stores import make
 from tests.support.toys import Recorder, ThreadPool, ToyJob, ToyLocal, toy_key

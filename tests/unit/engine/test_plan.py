@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from modelwheel.compiler.inspection import INSPECTION
 from modelwheel.engine.plan import plan
 from modelwheel.engine.steps.model import InspectStep
+from modelwheel.model.inspection import INSPECTION
 from modelwheel.request import Request, make_request
 from modelwheel.source.fetch import tree_sha256
 from modelwheel.spec import load_spec

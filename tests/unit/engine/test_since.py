@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from modelwheel.compiler import jobs
 from modelwheel.engine.plan import survey
 from modelwheel.engine.since import surveys_at
 from modelwheel.engine.why import Explainer
@@ -14,6 +13,7 @@ from modelwheel.errors import UsageError
 from modelwheel.request import Request, make_request
 from modelwheel.spec import load_spec
 from modelwheel.store.store import Store
+from modelwheel.workers import jobs
 from tests.support.histories import pretend_build
 from tests.support.repositories import Repository, isolate_git
 from tests.unit.engine.test_why import use_compiler

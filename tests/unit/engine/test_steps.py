@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from modelwheel.compiler.inspection import INSPECTION
-from modelwheel.compiler.jobs import CompileJob, FreezeJob, InspectJob, ReferenceJob
 from modelwheel.engine.steps import Goal, steps_of
 from modelwheel.engine.steps.base import JobStep, LocalStep, Step, Workspace
 from modelwheel.engine.steps.model import InspectStep, ReferenceStep
+from modelwheel.model.inspection import INSPECTION
 from modelwheel.request import Request, make_request
 from modelwheel.spec import load_spec
 from modelwheel.store.records import Record
 from modelwheel.store.store import Store
+from modelwheel.workers.jobs import CompileJob, FreezeJob, InspectJob, ReferenceJob
 from tests.support.sandboxes import NONE
 from tests.support.stores import make
 from tests.support.toy_worker import inspection

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from modelwheel.compiler import jobs
 from modelwheel.engine.changes import Reason
 from modelwheel.engine.plan import survey
 from modelwheel.engine.steps import bundle, distribution, profile
@@ -16,6 +15,7 @@ from modelwheel.packaging import kernels, objects, runtime, template
 from modelwheel.request import Request, make_request
 from modelwheel.spec import load_spec
 from modelwheel.store.store import Store
+from modelwheel.workers import jobs
 from tests.support.histories import pretend_build
 
 _SPEC = """

@@ -10,8 +10,6 @@ from pathlib import Path
 import pytest
 
 from modelwheel.codegen import compiled_kernels
-from modelwheel.compiler import program as p
-from modelwheel.compiler.arrays import Slice
 from modelwheel.dtypes import ElementType
 from modelwheel.packaging.kernels import CompiledKernel, kernel_keys
 from modelwheel.packaging.template import (
@@ -22,6 +20,8 @@ from modelwheel.packaging.template import (
     render,
     template_directory,
 )
+from modelwheel.program import program as p
+from modelwheel.program.arrays import Slice
 from tests.support.programs import array, matmul_program, pooling
 
 KERNELS = template_directory() / "model" / "src" / "kernels"

@@ -15,7 +15,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from modelwheel.compiler.random_inputs import random_input
+from modelwheel.model.random_inputs import random_input
 from modelwheel.versions import RUNTIME_REQUIREMENT
 from tests.support.projects import render_model
 

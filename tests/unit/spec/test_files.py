@@ -13,14 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelwheel.compiler.jobs import FreezeRequest
-from modelwheel.compiler.readings import GraphDefReading, reading_of
 from modelwheel.errors import SpecError
+from modelwheel.model.readings import GraphDefReading, reading_of
 from modelwheel.spec import BatchRule, GitSource, load_spec, load_specs
 from modelwheel.spec.fields import Section
 from modelwheel.spec.model import Spec
 from modelwheel.spec.package import MAX_LICENSE_BYTES
 from modelwheel.store.keys import action_key
+from modelwheel.workers.jobs import FreezeRequest
 from tests.specs.__main__ import broken_specs, message_of
 
 ROOT = Path(__file__).parents[3]

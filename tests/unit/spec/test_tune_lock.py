@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from modelwheel.compiler.flags import compiler_flags
 from modelwheel.errors import SpecError
 from modelwheel.levels import LEVELS
 from modelwheel.request import make_request
 from modelwheel.spec import load_spec
 from modelwheel.spec.tune_lock import TuneLock, lock_path, read_lock, write_lock
+from modelwheel.workers.flags import compiler_flags
 
 WIDTH = "--xla_cpu_prefer_vector_width"
 

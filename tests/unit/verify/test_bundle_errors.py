@@ -11,9 +11,9 @@ import pytest
 
 from modelwheel import extras
 from modelwheel.assembly.manifest import Manifest
-from modelwheel.compiler.fusions import Replaced
 from modelwheel.engine.delivery import deliver_directory
 from modelwheel.errors import ModelwheelError
+from modelwheel.model.fusions.registry import Replaced
 from modelwheel.packaging.bundle import run_cmake, write_memory_header
 from modelwheel.packaging.template import template_directory
 from modelwheel.sandbox.choose import choose_sandbox

@@ -19,9 +19,9 @@ from ...util.words import shorten
 from ..output import say_command, say_error
 
 if TYPE_CHECKING:  # types alone: commands that build nothing should not wait for these
-    from ...compiler.findings import Finding
     from ...engine.build import BuildResult
     from ...engine.check_models import CheckedModel
+    from ...model.findings import Finding
 
 Severity: TypeAlias = Literal["error", "warning", "notice"]
 

@@ -11,7 +11,7 @@ from rich.table import Column, Table
 
 from ...accuracy import COLUMNS, Truth, notes_on, truth_lines
 from ...assembly.manifest import Manifest
-from ...compiler.fusions import Replaced
+from ...model.fusions.registry import Replaced
 from ...provenance.replay import Link
 from ...signature import Tensor
 from ...util.text import one_line, safe_lines

@@ -22,7 +22,7 @@ from .annotations import annotate, of_findings
 from .console import ERR, plain, plain_lines
 
 if TYPE_CHECKING:
-    from ...compiler.findings import Finding
+    from ...model.findings import Finding
 
 _SECONDS_BETWEEN_LINES = 60.0
 

@@ -16,14 +16,14 @@ from .markdown import MEASURED, failure_lines, measured_cells
 
 if TYPE_CHECKING:  # types alone: `doctor` should not wait for what `build` needs
     from ...audit import Audited
-    from ...compiler.inspection import Inspection, OpUse, TensorInfo
-    from ...compiler.supported import Supported
     from ...engine.build import BuildResult
     from ...engine.check_models import CheckedModel
     from ...engine.doctor import Finding as Diagnosis
     from ...engine.doctor import Role
     from ...index.github.settings import Setting
     from ...index.plan import Plan
+    from ...model.inspection import Inspection, OpUse, TensorInfo
+    from ...model.supported_operations import Supported
     from ...release.measure import Measurement
     from ...release.parts import Parts
     from ...verify.selftest import Verified
@@ -202,7 +202,7 @@ def _print_signatures(inspection: Inspection, chosen_key: str) -> None:
 
 
 def _shape(tensor: TensorInfo) -> str:
-    from ...compiler.shapes import show
+    from ...model.shapes import show
 
     return plain("unknown" if tensor.shape is None else show(tensor.shape))
 

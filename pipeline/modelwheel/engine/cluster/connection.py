@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import dask
 from distributed import Client, LocalCluster, Security
 
-from ...compiler.pool import available_memory, usable_cores
 from ...errors import ClusterError
+from ...workers.pool import available_memory, usable_cores
 from .address import Target
 from .start import OUTAGE_SECONDS, PRELOAD
 

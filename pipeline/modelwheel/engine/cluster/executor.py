@@ -18,11 +18,11 @@ from distributed import Client, KilledWorker
 from distributed import Future as DaskFuture
 from distributed.client import ClosedClientError
 
-from ...compiler.pool import expected_memory
-from ...compiler.worker_process import COMMAND
 from ...errors import ClusterError
 from ...sandbox.policy import Policy
 from ...store.store import Store
+from ...workers.client import COMMAND
+from ...workers.pool import expected_memory
 from ..reporting import Reporter
 from ..running import Done, Order
 from ..steps.base import Step

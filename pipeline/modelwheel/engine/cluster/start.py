@@ -9,9 +9,9 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from ...compiler.pool import usable_cores
 from ...errors import ClusterError
 from ...util.process import stream
+from ...workers.pool import usable_cores
 from .address import Target
 
 PRELOAD = "modelwheel.engine.cluster.worker"

@@ -15,8 +15,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from ...compiler.pool import WorkerPool
-from ...compiler.worker_process import COMMAND
 from ...errors import ModelwheelError, StoreError
 from ...sandbox.choose import choose_sandbox
 from ...sandbox.policy import Limits, Policy
@@ -28,6 +26,8 @@ from ...store.store import Store
 from ...util.process import kill_all
 from ...util.removal import remove_tree
 from ...util.temporary import temporary_files_in
+from ...workers.client import COMMAND
+from ...workers.pool import WorkerPool
 from ..running import Halt, Order, Place, run_step
 from ..steps.base import Step
 

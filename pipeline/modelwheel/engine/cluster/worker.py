@@ -18,9 +18,9 @@ import dask
 from distributed import Worker, get_worker
 from distributed.utils import sync
 
-from ...compiler.pool import available_memory
 from ...errors import ModelwheelError
 from ...sandbox.choose import choose_sandbox
+from ...workers.pool import available_memory
 from .declaration import NAME, declare, name_of_worker
 from .tasks import Answer, Ledger, Process, Settings, Task
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ...compiler.jobs import Job
 from ...packaging.template import Template, describe_template
 from ...sandbox.choose import Sandbox
 from ...store.keys import action_key
 from ...store.records import Record
 from ...store.store import Store
+from ...workers.jobs import Job
 
 Records = Mapping[str, Record]
 """Results of finished steps, by the step's name."""

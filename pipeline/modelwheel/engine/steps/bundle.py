@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ...assembly.manifest import Manifest
-from ...compiler.reference import ARRAYS
+from ...model.reference_result import ARRAYS
 from ...packaging.backend import build_environment
 from ...packaging.bundle import (
     build_library,

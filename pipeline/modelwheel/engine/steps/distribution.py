@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from ...assembly.assemble import Project, write_project_files
-from ...compiler.reference import ARRAYS
 from ...levels import cpu_level
+from ...model.reference_result import ARRAYS
 from ...packaging.backend import build_environment, build_wheel
 from ...packaging.checksums import write_checksums
 from ...packaging.objects import build_objects, objects_inputs, objects_settings, objects_template

@@ -9,13 +9,14 @@ from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from ...compiler import check
-from ...compiler.coverage import table_calls, table_rows, unread
-from ...compiler.findings import Finding
-from ...compiler.flags import compiler_flags
-from ...compiler.freeze import CONFIG, GRAPH
-from ...compiler.fusions import chosen, registered
-from ...compiler.input_values import (
+from ...levels import Level
+from ...limits import Limits
+from ...model import check
+from ...model.coverage import table_calls, table_rows, unread
+from ...model.findings import Finding
+from ...model.frozen_signature import CONFIG, GRAPH
+from ...model.fusions.registry import chosen, registered
+from ...model.input_values import (
     usable_columns,
     usable_masks,
     usable_parts,
@@ -24,8 +25,20 @@ from ...compiler.input_values import (
     valid_values,
     wide_ranges,
 )
-from ...compiler.inspection import INSPECTION, Inspection, SignatureInfo
-from ...compiler.jobs import (
+from ...model.inspection import INSPECTION, Inspection, SignatureInfo
+from ...model.readings import Reading, reading_of
+from ...model.reference_result import default_rows
+from ...model.renames import rename
+from ...model.shapes import batched_inputs, compiled_shape
+from ...platforms import Platform
+from ...request import Extent, Request
+from ...spec import Spec
+from ...spec.reading.read import read_document
+from ...spec.verification import VerifySection
+from ...store.records import Record
+from ...store.store import Store
+from ...workers.flags import compiler_flags
+from ...workers.jobs import (
     CompileRequest,
     FreezeRequest,
     InspectRequest,
@@ -34,19 +47,6 @@ from ...compiler.jobs import (
     ReferenceRequest,
     cpp_class,
 )
-from ...compiler.readings import Reading, reading_of
-from ...compiler.reference import default_rows
-from ...compiler.renames import rename
-from ...compiler.shapes import batched_inputs, compiled_shape
-from ...levels import Level
-from ...limits import Limits
-from ...platforms import Platform
-from ...request import Extent, Request
-from ...spec import Spec
-from ...spec.reading.read import read_document
-from ...spec.verification import VerifySection
-from ...store.records import Record
-from ...store.store import Store
 from .base import JobStep, Records, Step, Workspace
 
 
@@ -158,7 +158,7 @@ class InspectStep(ModelStep, JobStep):
             return
         signature = rename(signature, spec.names)
         request = _reference_request(self.request, self.reading, signature)
-        from ...compiler.table_reads import expected_tables  # NumPy takes long to import
+        from ...workers.table_reads import expected_tables
 
         for table in unread(expected_tables(signature, request)):
             yield Finding("warning" if table.read is not None else "note", "tables", str(table))

@@ -1,4 +1,4 @@
-"""Measures how far an array is from its truth. `modelwheel.compiler.measuring` does the same: change both or neither."""
+"""Measures how far an array is from its truth. `modelwheel.model.measuring` does the same: change both or neither."""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""Sides of a comparison that need packages of their own."""

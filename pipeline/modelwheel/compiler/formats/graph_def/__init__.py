@@ -1,0 +1,1 @@
+"""TensorFlow's graphs in a file."""

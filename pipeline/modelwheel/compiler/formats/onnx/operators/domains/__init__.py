@@ -1,0 +1,1 @@
+"""Operations of the domains com.microsoft and ai.onnx.ml."""

@@ -1,0 +1,268 @@
+"""Quantised tensors: integers with a scale and a zero point.
+
+Sums of products of such integers are computed in floating point, where the kernels are fast, in pieces that
+are short enough to be exact.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import ml_dtypes
+import numpy as np
+from onnx import helper
+
+from ....stablehlo.writer import Value
+from ....stablehlo.writer import contractions as p
+from ....stablehlo.writer import pointwise as e
+from ....stablehlo.writer import reducing as r
+from ....stablehlo.writer import reshaping as s
+from ....stablehlo.writer.mlir_types import FLOAT32, INT32, DType, is_float, is_integer
+from .onnx_node import Node, Result, operator
+
+_EXACT = 1 << 24
+"""Float32 holds all whole numbers up to this one."""
+_LARGEST = 255 * 255
+"""Of products of 8-bit integers whose zero points are subtracted."""
+_LIMITS: dict[DType, tuple[int, int]] = {
+    **{np.dtype(t): (np.iinfo(t).min, np.iinfo(t).max) for t in (np.int8, np.uint8, np.int16)},
+    **{np.dtype(t): (np.iinfo(t).min, np.iinfo(t).max) for t in (np.uint16, np.int32)},
+    np.dtype(ml_dtypes.int4): (-8, 7),
+    np.dtype(ml_dtypes.uint4): (0, 15),
+    np.dtype(ml_dtypes.int2): (-2, 1),
+    np.dtype(ml_dtypes.uint2): (0, 3),
+}
+
+
+def along(parameter: Value, x: Value, axis: int, block: int = 0) -> Value:
+    """A scale or zero point as it broadcasts to a tensor: one, one for each channel, or for each block."""
+    if parameter.size == 1 and parameter.rank <= 1:
+        return s.reshape(parameter, [])
+    if parameter.rank == 1 and not block:
+        axis %= x.rank
+        return s.reshape(parameter, [parameter.size if a == axis else 1 for a in range(x.rank)])
+    if block:
+        axis %= x.rank
+        shape = [*parameter.shape[: axis + 1], block, *parameter.shape[axis + 1 :]]
+        wide = s.broadcast_to(s.expand_dims(parameter, axis + 1), shape)
+        joined = s.reshape(
+            wide,
+            [*shape[:axis], shape[axis] * block, *shape[axis + 2 :]],
+        )
+        return s.slice_axis(joined, axis, 0, x.shape[axis])
+    return parameter
+
+
+def dequantize(x: Value, scale: Value, zero: Value | None, dtype: DType | None = None) -> Value:
+    """(x - zero) * scale."""
+    dtype = dtype or scale.dtype
+    wide = FLOAT32 if dtype.itemsize < 4 else dtype
+    if zero is not None and not is_float(x.dtype):
+        if x.dtype.itemsize < 4:
+            difference = e.convert(x, INT32) - e.convert(zero, INT32)
+        else:
+            difference = x - zero
+        return e.convert(e.convert(difference, wide) * e.convert(scale, wide), dtype)
+    return e.convert(e.convert(x, wide) * e.convert(scale, wide), dtype)
+
+
+def saturate(x: Value, zero: Value | None, dtype: DType) -> Value:
+    """Rounded to even, moved by the zero point and limited to the range of an integer type."""
+    low, high = _LIMITS[dtype]
+    moved = e.round_even(x)
+    if zero is not None:
+        moved = moved + e.convert(zero, x.dtype)
+    return e.convert(e.clamp(float(low), moved, float(high)), dtype)
+
+
+def quantize(x: Value, scale: Value, zero: Value | None, dtype: DType) -> Value:
+    """x / scale, rounded and limited to the type."""
+    wide = FLOAT32 if x.dtype.itemsize < 4 else x.dtype
+    found = e.convert(x, wide) / e.convert(scale, wide)
+    if is_integer(dtype):
+        return saturate(found, zero, dtype)
+    if zero is not None:
+        found = found + e.convert(zero, wide)
+    from .casts import to_float
+
+    return to_float(found, dtype, saturated=True)
+
+
+@operator("QuantizeLinear")
+def quantize_linear(node: Node) -> Result:
+    """Floats as integers, or as floats of 8 and 4 bits."""
+    x, scale, zero = node.input(0), node.input(1), node.optional(2)
+    kind = node.get("output_dtype", 0)
+    dtype = zero.dtype if zero is not None else np.dtype(np.uint8)
+    if kind and zero is None:
+        dtype = np.dtype(helper.tensor_dtype_to_np_dtype(kind))
+    axis, block = node.get("axis", 1), node.get("block_size", 0)
+    if zero is not None:
+        zero = along(zero, x, axis, block)
+    if x.dtype == INT32:
+        x = e.convert(x, scale.dtype)
+    return quantize(x, along(scale, x, axis, block), zero, dtype)
+
+
+@operator("DequantizeLinear")
+def dequantize_linear(node: Node) -> Result:
+    """Integers as floats."""
+    x, scale, zero = node.input(0), node.input(1), node.optional(2)
+    axis, block = node.get("axis", 1), node.get("block_size", 0)
+    kind = node.get("output_dtype", 0)
+    dtype = np.dtype(helper.tensor_dtype_to_np_dtype(kind)) if kind else scale.dtype
+    zero = None if zero is None else along(zero, x, axis, block)
+    return dequantize(x, along(scale, x, axis, block), zero, dtype)
+
+
+def scale_of_range(x: Value) -> tuple[Value, Value, Value]:
+    """The scale of uint8 for the range of all floats, the same with 1 for 0, and the zero point as a float."""
+    axes = list(range(x.rank))
+    low = e.minimum(r.reduce(x, axes, "minimum"), 0)
+    high = e.maximum(r.reduce(x, axes, "maximum"), 0)
+    scale = (high - low) / 255
+    safe = e.select(e.equal(scale, 0), 1, scale)
+    return scale, safe, e.round_even(e.clamp(0, -low / safe, 255))
+
+
+@operator("DynamicQuantizeLinear")
+def dynamic_quantize_linear(node: Node) -> Result:
+    """Floats as uint8, with a scale and a zero point that follow from their range."""
+    x = node.input(0)
+    scale, safe, point = scale_of_range(x)
+    zero = e.convert(point, np.uint8)
+    return [saturate(x / safe, zero, np.dtype(np.uint8)), scale, zero]
+
+
+# --- products -------------------------------------------------------------------------------------
+
+
+def without_zero(x: Value, zero: Value | None) -> Value:
+    """8-bit integers minus their zero point, as float32."""
+    wide = e.convert(x, FLOAT32)
+    return wide if zero is None else wide - e.convert(zero, FLOAT32)
+
+
+def in_pieces(count: int, size: int, multiply: Callable[[int, int], Value]) -> Value:
+    """An exact sum of products as int32.
+
+    Args:
+        count: Over how many positions of an axis is summed.
+        size: How many products belong to each of them.
+        multiply: The sum over a part of the positions, as float32.
+    """
+    length = max(_EXACT // (_LARGEST * max(size, 1)), 1)
+    parts = [
+        e.convert(multiply(first, min(first + length, count)), INT32)
+        for first in range(0, count, length)
+    ]
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    return total
+
+
+def integer_product(x: Value, y: Value) -> Value:
+    """The matrix product of whole numbers in float32, as int32."""
+    if x.rank == 1 or y.rank == 1:
+        return e.convert(p.matmul(x, y), INT32)
+    return in_pieces(
+        x.shape[-1],
+        1,
+        lambda a, b: p.matmul(s.slice_axis(x, -1, a, b), s.slice_axis(y, -2, a, b)),
+    )
+
+
+def _for_rows(zero: Value | None, x: Value) -> Value | None:
+    """The zero point of the first factor: one, or one for each row."""
+    if zero is None or zero.size == 1:
+        return None if zero is None else s.reshape(zero, [])
+    return s.reshape(zero, [zero.size, 1]) if zero.rank == 1 and x.rank > 1 else zero
+
+
+def _for_columns(zero: Value | None) -> Value | None:
+    if zero is None or zero.size == 1:
+        return None if zero is None else s.reshape(zero, [])
+    return zero
+
+
+@operator("MatMulInteger")
+def mat_mul_integer(node: Node) -> Result:
+    """The product of 8-bit integers as int32."""
+    x, y = node.input(0), node.input(1)
+    first = without_zero(x, _for_rows(node.optional(2), x))
+    return integer_product(first, without_zero(y, _for_columns(node.optional(3))))
+
+
+@operator("QLinearMatMul")
+def q_linear_mat_mul(node: Node) -> Result:
+    """The product of quantised matrices, quantised again."""
+    x, y = node.input(0), node.input(3)
+    first = without_zero(x, _for_rows(node.input(2), x))
+    found = integer_product(first, without_zero(y, _for_columns(node.input(5))))
+    scale = _scale_rows(node.input(1), x) * node.input(4) / node.input(6)
+    zero = node.input(7)
+    return requantize(found, scale, zero)
+
+
+def _scale_rows(scale: Value, x: Value) -> Value:
+    found = _for_rows(scale, x)
+    assert found is not None
+    return found
+
+
+def requantize(x: Value, scale: Value, zero: Value) -> Value:
+    """Sums of products as integers with another scale."""
+    wide = FLOAT32 if scale.dtype.itemsize < 4 else scale.dtype
+    found = e.convert(x, wide) * e.convert(scale, wide)
+    zero_ = s.reshape(zero, []) if zero.size == 1 else zero
+    return saturate(found, zero_, zero.dtype)
+
+
+def integer_convolution(x: Value, kernel: Value, window: p.Window, groups: int) -> Value:
+    """The convolution of whole numbers in float32, as int32."""
+    each = kernel.shape[1]
+    size = math.prod(kernel.shape[2:])
+    if groups > 1 or each * size * _LARGEST <= _EXACT:
+        if each * size * _LARGEST <= _EXACT:
+            return e.convert(p.convolution(x, kernel, window, groups), INT32)
+        wide = [e.convert(v, np.float64) for v in (x, kernel)]
+        return e.convert(p.convolution(wide[0], wide[1], window, groups), INT32)
+    return in_pieces(
+        each,
+        size,
+        lambda a, b: p.convolution(s.slice_axis(x, 1, a, b), s.slice_axis(kernel, 1, a, b), window),
+    )
+
+
+@operator("ConvInteger")
+def conv_integer(node: Node) -> Result:
+    """The convolution of 8-bit integers as int32."""
+    from .images.sliding import kernel_window
+
+    x, kernel = node.input(0), node.input(1)
+    first = without_zero(x, node.optional(2))
+    zero = node.optional(3)
+    second = without_zero(kernel, None if zero is None else along(zero, kernel, 0))
+    return integer_convolution(
+        first, second, kernel_window(node, x, kernel.shape[2:]), node.get("group", 1)
+    )
+
+
+@operator("QLinearConv")
+def q_linear_conv(node: Node) -> Result:
+    """The convolution of quantised tensors, quantised again."""
+    from .images.sliding import kernel_window
+
+    x, kernel, bias = node.input(0), node.input(3), node.optional(8)
+    first = without_zero(x, s.reshape(node.input(2), []))
+    second = without_zero(kernel, along(node.input(5), kernel, 0))
+    window = kernel_window(node, x, kernel.shape[2:])
+    found = integer_convolution(first, second, window, node.get("group", 1))
+    if bias is not None:
+        found = found + s.reshape(bias, [1, bias.size, *[1] * (x.rank - 2)])
+    scale = (
+        s.reshape(node.input(1), []) * along(node.input(4), found, 1) / s.reshape(node.input(6), [])
+    )
+    return requantize(found, scale, node.input(7))

@@ -1,0 +1,1 @@
+"""Files of StableHLO and of `jax.export`."""

@@ -1,0 +1,1 @@
+"""A signature as a graph of fixed shapes with constants for variables."""

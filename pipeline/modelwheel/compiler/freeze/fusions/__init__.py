@@ -1,0 +1,1 @@
+"""The implementations that modelwheel has itself; `modelwheel.model.fusions.registry` lists them."""

@@ -1,0 +1,1 @@
+"""Graphs of TensorFlow: nodes, functions, what operations do."""

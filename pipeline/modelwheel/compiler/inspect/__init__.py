@@ -1,0 +1,1 @@
+"""What a model of TensorFlow holds, found by reading it."""

@@ -1,0 +1,1 @@
+"""XLA's program before it becomes steps: instructions, values, memory."""

@@ -1,0 +1,38 @@
+"""Makes kernels part of the products and convolutions before them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..ir.hlo import HloModule
+from ..ir.memory import Memory
+from .attention import join_attention
+from .concatenations import join_concatenation, write_at_once
+from .epilogues import Emitted, Steps
+from .recognise.lookups import join_bags
+from .recognise.scalings import decode_scalings
+
+
+def join_epilogues(
+    hlo: HloModule, emitted: Sequence[Emitted], memory: Memory | None = None
+) -> list[Emitted]:
+    """The thunks of a sequence, with kernels left out that other thunks can do the work of.
+
+    Args:
+        hlo: The module.
+        emitted: The thunks; they are changed.
+        memory: That of the program, if these are its outer thunks. Values may move then.
+    """
+    steps = Steps(hlo, list(emitted), memory)
+    if memory is not None:
+        for candidate in emitted:
+            join_attention(steps, candidate, memory)
+    # What a later kernel takes from memory, it does not compute from a product any more.
+    for candidate in reversed(list(steps.all)):
+        joined = steps.join(candidate) or steps.join_scaling(candidate)
+        if memory is not None and not joined:
+            join_concatenation(steps, candidate, memory)
+    write_at_once(steps)
+    join_bags(steps)
+    decode_scalings(steps)
+    return steps.all

@@ -1,0 +1,1 @@
+"""Computations of fusions as what they mean: activations, softmax, masks, epilogues."""

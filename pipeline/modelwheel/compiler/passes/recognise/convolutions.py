@@ -1,0 +1,146 @@
+"""Decodes convolutions: XLA's thunks for a library, and the kernels that it has for others.
+
+XLA leaves to its library what that can compute (PotentiallyImplementedAsEigenConvolution in
+xla/service/cpu/ir_emission_utils.cc), not reversed windows, for example. Its own kernels compute one element after the
+other without vectors; those of the runtime compute every convolution.
+
+Where the window is longer than the input, XLA exchanges the two (SwapConvOperands in
+xla/hlo/transforms/simplifiers/algebraic_simplifier.cc): the rows of a call become the features of the result. That is
+undone, because vectors run along features.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....dtypes import ElementType
+from ....program import program as p
+from ....program.arrays import Array
+from ...ir.hlo import HloModule, array_of
+
+_TYPES = (ElementType.FLOAT32, ElementType.FLOAT64)
+"""Those for which the runtime has kernels with vectors of the CPU; for others XLA's kernel stays."""
+_MAX_RANK = 3
+
+
+def convolution(
+    dims: Any, described: Any, source: Array, kernel: Array, output: Array
+) -> p.Convolution:
+    """The convolution of two arrays.
+
+    Args:
+        dims: An `xla.ConvolutionDimensionNumbers`.
+        described: An `xla.cpu.ConvolutionThunkProto` or `xla.HloInstructionProto`, for windows and groups.
+        source: The input.
+        kernel: The weights.
+        output: The result.
+    """
+    per_output = kernel.elements // kernel.shape[dims.kernel_output_feature_dimension]
+    return p.Convolution(
+        operations=2 * output.elements * per_output,
+        input=source,
+        kernel=kernel,
+        output=output,
+        input_axes=p.Axes(
+            batch=dims.input_batch_dimension,
+            feature=dims.input_feature_dimension,
+            spatial=tuple(dims.input_spatial_dimensions),
+        ),
+        kernel_axes=p.Axes(
+            batch=dims.kernel_input_feature_dimension,
+            feature=dims.kernel_output_feature_dimension,
+            spatial=tuple(dims.kernel_spatial_dimensions),
+        ),
+        output_axes=p.Axes(
+            batch=dims.output_batch_dimension,
+            feature=dims.output_feature_dimension,
+            spatial=tuple(dims.output_spatial_dimensions),
+        ),
+        windows=tuple(map(_window, described.window.dimensions)),
+        feature_groups=described.feature_group_count or 1,
+    )
+
+
+def convolution_kernel(hlo: HloModule, instruction: Any, kernel: p.Kernel) -> p.Convolution | None:
+    """The convolution that a kernel computes; None if it does anything else.
+
+    Args:
+        hlo: The module.
+        instruction: The `xla.HloInstructionProto` that XLA made the kernel of.
+        kernel: Its call.
+    """
+    if (
+        instruction.opcode != "convolution"
+        or len(kernel.arguments) != 2
+        or len(kernel.results) != 1
+    ):
+        return None
+    shapes = [*(operand.shape for operand in hlo.operands(instruction)), instruction.shape]
+    dims = instruction.convolution_dimension_numbers
+    plain = (
+        all(shape.element_type in _TYPES for shape in shapes)
+        and 1 <= len(dims.input_spatial_dimensions) <= _MAX_RANK
+        and (instruction.batch_group_count or 1) == 1
+        and all(all(shape.dimensions) for shape in shapes)
+    )
+    if not plain:
+        return None
+    arrays = map(array_of, shapes, (*kernel.arguments, *kernel.results))
+    found = convolution(dims, instruction, *arrays)
+    source, weights = (hlo.behind_bitcasts(operand) for operand in hlo.operands(instruction))
+    exchanged = source.opcode == "constant" and weights.opcode != "constant"
+    return _exchanged(found) if exchanged else found
+
+
+def _exchanged(c: p.Convolution) -> p.Convolution:
+    """The same convolution with the roles of the input and the kernel exchanged, if it can be written so."""
+    reversed_or_single = all(window.reversed or window.size == 1 for window in c.windows)
+    if c.feature_groups != 1 or not reversed_or_single:
+        return c
+    source, kernel, output = c.input_axes, c.kernel_axes, c.output_axes
+    sizes = [c.input.shape[axis] for axis in source.spatial]
+    return c.model_copy(
+        update={
+            "input": c.kernel,
+            "kernel": c.input,
+            "input_axes": p.Axes(
+                batch=kernel.feature, feature=kernel.batch, spatial=kernel.spatial
+            ),
+            "kernel_axes": p.Axes(
+                batch=source.feature, feature=source.batch, spatial=source.spatial
+            ),
+            "output_axes": p.Axes(
+                batch=output.feature, feature=output.batch, spatial=output.spatial
+            ),
+            "windows": tuple(map(_exchanged_window, c.windows, sizes)),
+        }
+    )
+
+
+def _exchanged_window(w: p.Window, size: int) -> p.Window:
+    """The window if an input of `size` elements slides over what was the kernel.
+
+    Tap t meets element i where i * base_dilation = out * stride + (w.size - 1 - t) * kernel_dilation - pad_low.
+    """
+    longer = (size - 1) * w.base_dilation - (w.size - 1) * w.kernel_dilation
+    return p.Window(
+        size=size,
+        stride=w.stride,
+        pad_low=w.pad_low + longer,
+        pad_high=w.pad_high + longer,
+        kernel_dilation=w.base_dilation,
+        base_dilation=w.kernel_dilation,
+        reversed=True,
+    )
+
+
+def _window(w: Any) -> p.Window:
+    return p.Window(
+        size=w.size,
+        stride=w.stride or 1,
+        pad_low=w.padding_low,
+        pad_high=w.padding_high,
+        kernel_dilation=w.window_dilation or 1,
+        base_dilation=w.base_dilation or 1,
+        reversed=w.window_reversal,
+    )

@@ -1,0 +1,148 @@
+"""Decodes matrix products: XLA's thunks for a library, and the kernels that it has for vectors.
+
+XLA makes a product of a matrix and a vector a kernel of its own, often with the bias, whose matrix has another layout
+than in the products of larger batches (DotImplementationStrategy in xla/service/cpu/dot_op_emitter.cc). As a thunk such a
+product is one for the runtime's kernels too, and all batch sizes can read the same matrix.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....dtypes import ElementType
+from ....program import program as p
+from ....program.arrays import Array, Slice, overlap
+from ...ir.hlo import HloModule, array_of
+from ...ir.memory import Memory
+
+_TYPES = (ElementType.FLOAT32, ElementType.FLOAT64)
+"""Those for which the runtime has kernels with vectors of the CPU; for others XLA's kernel stays."""
+
+
+def product(dims: Any, lhs: Array, rhs: Array, out: Array) -> p.Dot:
+    """The product of two arrays; `dims` is an `xla.DotDimensionNumbers`."""
+    contracted = 1
+    for axis in dims.lhs_contracting_dimensions:
+        contracted *= lhs.shape[axis]
+    return p.Dot(
+        operations=2 * out.elements * contracted,
+        lhs=lhs,
+        rhs=rhs,
+        out=out,
+        lhs_batch=tuple(dims.lhs_batch_dimensions),
+        rhs_batch=tuple(dims.rhs_batch_dimensions),
+        lhs_contracting=tuple(dims.lhs_contracting_dimensions),
+        rhs_contracting=tuple(dims.rhs_contracting_dimensions),
+    )
+
+
+def vector_product(
+    hlo: HloModule, instruction: Any, kernel: p.Kernel, memory: Memory
+) -> p.Dot | None:
+    """The product of a matrix and a vector that a kernel computes, with what it adds; None if it does anything else.
+
+    Args:
+        hlo: The module.
+        instruction: The `xla.HloInstructionProto` that XLA made the kernel of.
+        kernel: Its call.
+        memory: Has room for the product if the sum replaces what is added.
+    """
+    dot, addend = _parts(hlo, instruction)
+    if dot is None or not _is_plain(dot) or len(kernel.results) != 1:
+        return None
+    operands = hlo.operands(dot)
+    fused = instruction.opcode == "fusion"
+    numbers = [_parameter(hlo, o) for o in operands] if fused else [0, 1]
+    if len(kernel.arguments) != len(instruction.operand_ids) or None in numbers:
+        return None
+    lhs, rhs = (
+        array_of(operand.shape, kernel.arguments[number])
+        for operand, number in zip(operands, numbers, strict=True)
+        if number is not None
+    )
+    found = product(dot.dot_dimension_numbers, lhs, rhs, array_of(dot.shape, kernel.results[0]))
+    if addend is None:
+        return found
+    return _with_addend(found, kernel, kernel.arguments[addend], memory)
+
+
+def product_of_values(
+    hlo: HloModule, instruction: Any, kernel: p.Kernel, values: Slice
+) -> tuple[Any, p.Dot] | None:
+    """A product of a matrix and a vector, one of which the kernel computes first.
+
+    Args:
+        hlo: The module.
+        instruction: The `xla.HloInstructionProto` that XLA made the kernel of.
+        kernel: Its call.
+        values: Where another step may write what the kernel computes first.
+
+    Returns:
+        The instruction of these values, and the product that reads them there; None if the kernel does anything else.
+    """
+    if instruction.opcode != "fusion" or len(kernel.results) != 1:
+        return None
+    dot = hlo.behind_bitcasts(hlo.called_root(instruction))
+    if not _is_plain(dot) or len(kernel.arguments) != len(instruction.operand_ids):
+        return None
+    operands = hlo.operands(dot)
+    numbers = [_parameter(hlo, operand) for operand in operands]
+    if numbers.count(None) != 1:
+        return None
+    lhs, rhs = (
+        array_of(operand.shape, values if number is None else kernel.arguments[number])
+        for operand, number in zip(operands, numbers, strict=True)
+    )
+    out = array_of(dot.shape, kernel.results[0])
+    found = product(dot.dot_dimension_numbers, lhs, rhs, out)
+    return operands[numbers.index(None)], found
+
+
+def _parts(hlo: HloModule, instruction: Any) -> tuple[Any | None, int | None]:
+    """The product in a kernel, and the number of the argument that it adds."""
+    if instruction.opcode != "fusion":
+        return instruction, None
+    root = hlo.called_root(instruction)
+    if root.opcode != "add":
+        return root, None
+    one, other = (hlo.behind_bitcasts(operand) for operand in hlo.operands(root))
+    for dot, addend in ((one, other), (other, one)):
+        if dot.opcode == "dot" and addend.opcode == "parameter":
+            return dot, addend.parameter_number
+    return None, None
+
+
+def _is_plain(dot: Any) -> bool:
+    return (
+        dot.opcode == "dot"
+        and dot.shape.element_type in _TYPES
+        and not dot.dot_dimension_numbers.lhs_batch_dimensions
+        and len(dot.shape.dimensions) <= 2
+    )
+
+
+def _parameter(hlo: HloModule, operand: Any) -> int | None:
+    source = hlo.behind_bitcasts(operand)
+    return int(source.parameter_number) if source.opcode == "parameter" else None
+
+
+def _with_addend(dot: p.Dot, kernel: p.Kernel, addend: Slice, memory: Memory) -> p.Dot | None:
+    """A product with an epilogue; None if the vector is not on the left, or the sum replaces a part of what is added."""
+    out = dot.out
+    (contracting,) = dot.lhs_contracting
+    replaces = addend == out.slice
+    fitting = (
+        out.element_type == ElementType.FLOAT32
+        and dot.lhs.elements == dot.lhs.shape[contracting]
+        and addend.size == out.slice.size
+        and (replaces or not overlap(addend, out.slice))
+    )
+    if not fitting:
+        return None
+    # Of a single row, what is added has a value for each column.
+    epilogue = p.Epilogue(result=out.slice, bias=addend)
+    if replaces:  # as in the steps of a recurrent layer; the sums must not be written over what is added to them
+        epilogue = p.Epilogue(result=out.slice, addend=addend)
+        out = out.model_copy(update={"slice": memory.reserve(out.slice.size)})
+    update = {"out": out, "epilogue": epilogue, "operations": kernel.operations}
+    return dot.model_copy(update=update)

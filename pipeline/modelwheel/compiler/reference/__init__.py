@@ -1,0 +1,1 @@
+"""What a model computes for given inputs, and how exact that is."""

@@ -1,0 +1,503 @@
+"""Evaluates boundary rows, and finds out for which of them a model is defined.
+
+It is where TensorFlow in float32 and in float64 agree about what its outputs are, and where they are not finite
+or numbers at all, TensorFlow with XLA too: operations such as a minimum or a cast say nothing about NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from math import isfinite
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ...accuracy import EPSILON, MORE, NOTABLE, ROUNDINGS, Deviation, Truth
+from ...errors import UnsupportedModelError
+from ...model.measuring import measure, widen
+from ...model.reference_result import (
+    Reference,
+    case_of,
+    exact_key,
+    input_key,
+    noise_key,
+    output_key,
+)
+from ...util.text import one_line
+from ...workers.jobs import ReferenceRequest
+from ..freeze.frozen import FrozenGraph, freeze_graph
+from ..loaded.base import TENSORFLOW, Arrays, LoadedModel, StatefulModel, framework_of
+from ..loaded.rows_first import innermost
+from .boundary_inputs import LARGE, boundary_inputs
+from .row_noise import RowNoise
+from .rows import Evaluate, Rows, find_influence
+from .truth.double import widen_graph
+from .truth.evaluate import run_calls, run_compiled
+from .truth.find import find_correction, require_small
+from .truth.largest import largest_value
+from .truth.magnitudes import narrow_of, scales_of
+from .truth.missing import NoTruthError
+from .truth.noise import Case, Noise, conversion_error, find_noise
+from .truth.parts import exact_part
+from .truth.pieces import Pieces, find_pieces
+from .truth.rounding import measure_rounding
+from .truth.spread import measure_spread
+from .turns import turns_by_values
+
+_AGREED = 1e-3
+"""The largest relative error up to which evaluations agree. One row may be where rounding decides: the logarithm of a
+spectrum of zeros."""
+
+_TINY = float(np.finfo(np.float32).smallest_normal)
+_FINITE = frozenset({"zeros", "lowest", "highest"})
+"""Rows that are compared without a float64 truth too, if their outputs are finite."""
+_SPECIAL = frozenset({"infinity", "nan"})
+_DRAWS = 4
+"""Evaluations that show how far rounding moves the results of these rows."""
+_Leading: TypeAlias = Mapping[str, int]
+
+
+@dataclass
+class Boundary:
+    """What boundary rows have shown."""
+
+    arrays: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
+    """For the reference."""
+    framework: list[Deviation] = field(default_factory=list)
+    undefined: dict[str, str] = field(default_factory=dict)
+    converted: dict[str, str] = field(default_factory=dict)
+    """How float64 differs from the framework by more than rounding explains, by output."""
+
+    def add_to(self, truth: Truth) -> Truth:
+        """A truth with what boundary rows have shown."""
+        update = {
+            "framework": (*truth.framework, *self.framework),
+            "undefined": self.undefined,
+            "converted": {**self.converted, **truth.converted},
+        }
+        return truth.model_copy(update=update)
+
+
+@dataclass(frozen=True)
+class _Evaluated:
+    """Rows of one kind that the model accepts."""
+
+    kind: str
+    inputs: Arrays
+    outputs: Arrays
+
+
+def evaluate_boundary(
+    loaded: LoadedModel,
+    evaluate: Evaluate,
+    arrays: Arrays,
+    summary: Reference,
+    request: ReferenceRequest,
+) -> tuple[Reference, Boundary]:
+    """Evaluates boundary rows.
+
+    Args:
+        loaded: The signature.
+        evaluate: One call of it.
+        arrays: Of the reference so far: its inputs are those beside boundary rows.
+        summary: Of the same reference.
+        request: Has the valid values.
+
+    Returns:
+        The summary with what they have shown: rows that seemed independent may not be; and the boundary.
+    """
+    model = innermost(loaded)
+    found = Boundary()
+    first = 0 if summary.calls is not None else None
+    given = {t.name: arrays[input_key(t.name, first)] for t in loaded.info.inputs}
+    # A model that may not split batches has no other numbers of rows.
+    count = request.batch_sizes[0] if request.batch_sizes else 1
+    small = _first_rows(given, summary, count)
+    graph = _Graph(loaded, small, request)
+    if graph.unusable is not None:
+        kinds = boundary_inputs(small, _varied(summary, small), request)
+        found.undefined |= dict.fromkeys(sorted(kinds.keys() - {LARGE}), graph.unusable)
+        return summary, found
+    restore = model.snapshot() if isinstance(model, StatefulModel) else None
+    evaluated = list(_evaluate_kinds(evaluate, small, summary, request, found))
+    if restore is not None:
+        restore()
+    if summary.independent and evaluated:
+        summary = _test_neighbours(loaded, evaluate, given, summary, request, evaluated)
+    summary = summary.model_copy(update={"boundary_rows": count})
+    graph.split(summary)
+    kept = _judge(loaded, graph, evaluated, summary, found)
+    update = {"boundary": tuple(kept)}
+    return summary.model_copy(update=update), found
+
+
+def _first_rows(given: Arrays, summary: Reference, rows: int) -> Arrays:
+    return {n: a[:rows] if n in summary.batched_inputs else a for n, a in given.items()}
+
+
+def _varied(summary: Reference, given: Arrays) -> tuple[str, ...]:
+    """The inputs that boundary rows replace: the others are the same for all rows of a batch."""
+    return summary.batched_inputs or tuple(given)
+
+
+def _evaluate_kinds(
+    evaluate: Evaluate,
+    given: Arrays,
+    summary: Reference,
+    request: ReferenceRequest,
+    found: Boundary,
+) -> Iterator[_Evaluated]:
+    stopped = ""
+    for kind, inputs in boundary_inputs(given, _varied(summary, given), request).items():
+        if stopped:
+            found.undefined[kind] = f"the call before it, {stopped}, is refused"
+            continue
+        try:
+            yield _Evaluated(kind, inputs, evaluate(inputs))
+        except UnsupportedModelError as error:
+            found.undefined[kind] = f"the model refuses them ({one_line(error)})"
+            stopped = kind if summary.calls is not None else ""
+
+
+def _test_neighbours(
+    loaded: LoadedModel,
+    evaluate: Evaluate,
+    given: Arrays,
+    summary: Reference,
+    request: ReferenceRequest,
+    evaluated: list[_Evaluated],
+) -> Reference:
+    """The summary, with the reason if extreme rows change others."""
+    batched = frozenset(summary.batched_inputs)
+    count = max(2, summary.rows[-1])
+    # Two alike, so that each is beside ordinary rows; the most extreme kinds are the last.
+    picked = [evaluated[-1 - i // 2 % len(evaluated)].inputs for i in range(count)]
+    extreme = {
+        name: np.concatenate([one[name][:1] for one in picked]) if name in batched else a
+        for name, a in given.items()
+    }
+    rows = Rows(given, batched).take(slice(count))
+    others, leading = Rows(extreme, batched), summary.leading_per_row
+    with closing(RowNoise(loaded, by_spread=False)) as noise:
+        reason = find_influence(evaluate, rows, others, leading, noise)
+    if reason is None:
+        return summary
+    update = {"independent": False, "reason": reason, "rows": request.batch_sizes}
+    return summary.model_copy(update=update)
+
+
+class _Graph:
+    """The frozen graph for boundary rows, evaluated in other ways than by TensorFlow's float32."""
+
+    def __init__(self, loaded: LoadedModel, given: Arrays, request: ReferenceRequest) -> None:
+        self._loaded, self._request = loaded, request
+        self.inexact: Mapping[str, str] = {}
+        """Why outputs have no form in float64, by name."""
+        self._given = given
+        self._pieces = Pieces(1, 1, 0)
+
+    def split(self, summary: Reference) -> None:
+        """Evaluates few rows at once from now on if the graph is large."""
+        self._pieces = find_pieces(
+            largest_value(self._frozen.graph_def), summary, summary.boundary_rows
+        )
+        if self._pieces.is_split:
+            self._frozen = self._freeze(self._pieces.first(self._given))
+
+    @cached_property
+    def _frozen(self) -> FrozenGraph:
+        return self._freeze(self._given)
+
+    def _freeze(self, given: Arrays) -> FrozenGraph:
+        shapes = {name: array.shape for name, array in given.items()}
+        graph = self._loaded.graph(shapes)
+        return freeze_graph(graph, shapes, keep_state=self._request.keep_state)
+
+    @cached_property
+    def unusable(self) -> str | None:
+        """Why boundary rows must not be evaluated, as a clause."""
+        try:
+            if turns_by_values(self._frozen.graph_def):
+                return "values decide how often a loop turns, which might then have no end"
+        except UnsupportedModelError as error:
+            return one_line(error)
+        return None
+
+    def exact(self, calls: list[Arrays]) -> list[Arrays]:
+        """The outputs in float64, but those in `inexact`; raises NoTruthError."""
+        require_small(self._frozen)
+        part, self.inexact = exact_part(self._frozen)
+        return self._pieces.run(partial(run_calls, widen_graph(part.graph_def), part), calls)
+
+    @cached_property
+    def scales(self) -> Mapping[str, float]:
+        """See `scales_of`."""
+        return scales_of(self._frozen)
+
+    def spread(self, calls: list[Arrays]) -> list[Arrays]:
+        """See `measure_spread`."""
+        require_small(self._frozen)
+        narrow = narrow_of(self._frozen)
+        return self._pieces.run(
+            lambda given: measure_spread(self._frozen, given, narrow, _DRAWS), calls
+        )
+
+    def rounded(self, calls: list[Arrays]) -> list[Arrays]:
+        """See `measure_rounding`."""
+        return self._pieces.run(partial(measure_rounding, self._frozen, draws=_DRAWS), calls)
+
+    def compiled(self, calls: list[Arrays]) -> list[Arrays]:
+        """The outputs by XLA; raises NoTruthError."""
+        return self._pieces.run(partial(run_compiled, self._frozen), calls)
+
+
+class _Others:
+    """What other evaluations say about the rows that the model accepts."""
+
+    def __init__(
+        self, loaded: LoadedModel, graph: _Graph, evaluated: list[_Evaluated], leading: _Leading
+    ) -> None:
+        self._framework, self._leading = framework_of(loaded), leading
+        self._is_converted = loaded.evaluator != TENSORFLOW
+        self._graph, self._evaluated = graph, evaluated
+        self._ours = {one.kind: one.outputs for one in evaluated}
+        self._exact, self._missing = _try(graph.exact, evaluated)
+        self._inexact = graph.inexact
+        needed = self._exact and any(map(_is_special, evaluated))
+        # All of them: the rows of a model that keeps state are calls in a row.
+        self._compiled, self._not_compiled = _try(graph.compiled, evaluated if needed else [])
+        self.converted: dict[tuple[str, str], str] = {}
+        """How float64 differs from the framework by more than rounding explains, by kind and output."""
+
+    def exact(self, kind: str, output: str) -> np.ndarray[Any, Any] | None:
+        """The output in float64; None if there is none, or if it is that of a wrong conversion."""
+        if kind not in self._exact or (kind, output) in self.converted:
+            return None
+        return self._exact[kind].get(output)
+
+    def noise(self, one: _Evaluated, output: str) -> Noise:
+        """What rounding makes of an output."""
+        case = self._case(one)
+        if self.exact(one.kind, output) is None:
+            case = case.without_exact(output)
+        return find_noise(case, output, self._framework)
+
+    def _case(self, one: _Evaluated) -> Case:
+        exact = {
+            name: values
+            for name, values in self._exact.get(one.kind, {}).items()
+            if values.shape == one.outputs[name].shape
+        }
+        # Ties of equal values, which these rows have, are decided: inputs that differ would break them.
+        spread = {
+            name: moves & (one.outputs[name] != exact[name])
+            if moves.dtype.kind == "b" and name in exact
+            else moves
+            for name, moves in self._spread.get(one.kind, {}).items()
+        }
+        # One row, all of which may be left out; where inputs are not finite, NaN is what is compared.
+        most = 0.0 if one.kind in _SPECIAL else 1.0
+        return Case(one.outputs, exact, spread, self._leading, self._graph.scales, most)
+
+    @cached_property
+    def _spread(self) -> Mapping[str, Arrays]:
+        if not any(self._is_unsure(one) for one in self._evaluated):
+            return {}
+        return _try(self._graph.spread, self._evaluated)[0]
+
+    def _is_unsure(self, one: _Evaluated) -> bool:
+        if one.kind == LARGE or one.kind in _SPECIAL:
+            return False
+        return any(
+            self._compare(one.outputs[name], exact, name) is not None
+            or measure(one.outputs[name], exact).relative > NOTABLE / 4
+            for name, exact in self._exact.get(one.kind, {}).items()
+        )
+
+    def _compare(
+        self, values: np.ndarray[Any, Any], exact: np.ndarray[Any, Any], output: str
+    ) -> str | None:
+        return _compare(values, exact, self._graph.scales.get(output, 0.0))
+
+    def objection(self, one: _Evaluated, output: str) -> str | None:
+        """Why an output is not defined for these rows, as a clause."""
+        ours, exact = one.outputs[output], self.exact(one.kind, output)
+        if exact is None:
+            if one.kind.split(" ")[0] in (*_FINITE, MORE) and _is_finite(ours):
+                return None
+            why = self._inexact.get(output, self._missing)
+            return f"this model has no float64 reference ({why})"
+        if difference := self._compare(ours, exact, output):
+            # The runtime of the file says what is right, unless rounding explains the difference.
+            if self._is_converted and one.kind in _FINITE and ours.shape == exact.shape:
+                case, noise = self._case(one), self.noise(one, output)
+                if said := conversion_error(case, output, noise, self._framework):
+                    if self._does_rounding_decide(one, case, output):
+                        return "rounding decides what they are"
+                    self.converted[one.kind, output] = f"on rows of {one.kind}, {said}"
+                    return None
+            return _said(difference, ours, exact, self._framework, "in float64")
+        if not _is_special(one):
+            return None
+        if one.kind not in self._compiled:
+            return f"it cannot be compared with XLA ({self._not_compiled})"
+        compiled = self._compiled[one.kind][output]
+        if difference := self._compare(compiled, exact, output):
+            return _said(difference, compiled, exact, "XLA", "with XLA")
+        lost = self._lost_nan(output) if one.kind == "nan" else 0
+        return f"NaN becomes a number in {lost} of {ours.size} values" if lost else None
+
+    def _does_rounding_decide(self, one: _Evaluated, case: Case, output: str) -> bool:
+        """Whether an output moves as far if only results in between round elsewhere: no weight and no zero is changed."""
+        if one.kind not in self._rounded:
+            return False
+        spread = {**case.spread, **self._rounded[one.kind]}
+        case = replace(case, spread=spread)
+        noise = find_noise(case.without_exact(output), output, self._framework)
+        return conversion_error(case, output, noise, self._framework) is None
+
+    @cached_property
+    def _rounded(self) -> Mapping[str, Arrays]:
+        return _try(self._graph.rounded, self._evaluated)[0]
+
+    def _lost_nan(self, output: str) -> int:
+        """In how many values of the row of NaN there is a number that NaN has changed.
+
+        Neither ONNX nor XLA says whether the maximum of NaN and a number is NaN, and one compiler does both. Where
+        infinity in the same place makes the same number, NaN has changed nothing.
+        """
+        ours = self._ours["nan"][output]
+        changed = np.isfinite(widen(ours))
+        infinite = self._ours.get("infinity", {}).get(output)
+        if infinite is not None and infinite.shape == ours.shape:
+            changed &= ours != infinite
+        return int(np.count_nonzero(changed))
+
+
+def _try(
+    run: Callable[[list[Arrays]], list[Arrays]], rows: list[_Evaluated]
+) -> tuple[Mapping[str, Arrays], str]:
+    """The results by kind; none and the reason if there are none."""
+    try:
+        found = run([one.inputs for one in rows]) if rows else []
+    except (NoTruthError, UnsupportedModelError) as error:
+        return {}, one_line(error)
+    return {one.kind: outputs for one, outputs in zip(rows, found, strict=True)}, ""
+
+
+def _is_special(one: _Evaluated) -> bool:
+    """Whether it has values that are not finite numbers."""
+    return one.kind != LARGE and not all(
+        map(_is_finite, (*one.inputs.values(), *one.outputs.values()))
+    )
+
+
+def _is_finite(array: np.ndarray[Any, Any]) -> bool:
+    return array.dtype.kind in "biu" or bool(np.isfinite(array).all())
+
+
+_FINITE_ELSEWHERE = "other values are finite"
+
+
+def _said(
+    difference: str,
+    values: np.ndarray[Any, Any],
+    exact: np.ndarray[Any, Any],
+    who: str,
+    where: str,
+) -> str:
+    """A difference that `_compare` found, as a clause.
+
+    Args:
+        difference: What it said.
+        values: Of `who`.
+        exact: The same in float64.
+        who: What computed the values.
+        where: What is special about them.
+    """
+    if difference != _FINITE_ELSEWHERE:
+        return f"{where} {difference}"
+    lost = np.isfinite(widen(values)) & ~np.isfinite(widen(exact))
+    return f"{who} returns {'' if lost.any() else 'no '}finite numbers where float64 {'does not' if lost.any() else 'does'}"
+
+
+def _compare(values: np.ndarray[Any, Any], exact: np.ndarray[Any, Any], scale: float) -> str | None:
+    """How values differ by more than their rounding, as the end of a sentence; see `scales_of`."""
+    if values.shape != exact.shape:
+        return "it has another shape"
+    found = measure(values, exact)
+    if values.dtype.kind in "biu":
+        return f"{found.changed} of {values.size} values differ" if found.changed else None
+    if not isfinite(found.absolute):
+        return _FINITE_ELSEWHERE
+    # TensorFlow's threads take numbers below the smallest normal one for zero, others do not.
+    least = max(_TINY, ROUNDINGS * EPSILON["float32"] * scale)
+    if found.relative <= _AGREED or found.absolute <= least:
+        return None
+    return f"it differs by {found.relative:.2g} of the largest value"
+
+
+def _judge(
+    loaded: LoadedModel,
+    graph: _Graph,
+    evaluated: list[_Evaluated],
+    summary: Reference,
+    found: Boundary,
+) -> list[str]:
+    """Adds what is defined; returns the kinds whose inputs are of use."""
+    others, defined = _Others(loaded, graph, evaluated, summary.leading_per_row), set[str]()
+    for one in evaluated:
+        if one.kind == LARGE:
+            continue
+        objections = {name: others.objection(one, name) for name in one.outputs}
+        for name, objection in objections.items():
+            if objection is None:
+                noise = others.noise(one, name)
+                exact = others.exact(one.kind, name)
+                _add(one, name, exact, noise, summary.boundary_rows, found)
+                defined.add(one.kind)
+                objections[name] = noise.clause
+        if said := _join(objections):
+            found.undefined[one.kind] = said
+    found.converted |= {name: said for (_, name), said in others.converted.items()}
+    kinds = [one.kind for one in evaluated]
+    if summary.calls is not None:  # calls in a row, of which later ones need the earlier
+        kept = kinds[: max((kinds.index(kind) + 1 for kind in defined), default=0)]
+    else:
+        kept = [kind for kind in kinds if kind in defined or kind == LARGE]
+    for one in evaluated:
+        if one.kind in kept:
+            varied = _varied(summary, one.inputs)
+            found.arrays |= {input_key(name, one.kind): one.inputs[name] for name in varied}
+    return kept
+
+
+def _join(objections: Mapping[str, str | None]) -> str:
+    """One reason if it is that of all outputs."""
+    if len(set(objections.values())) == 1:
+        return next(iter(objections.values())) or ""
+    return ", ".join(f"output {name!r}: {said}" for name, said in objections.items() if said)
+
+
+def _add(
+    one: _Evaluated,
+    name: str,
+    exact: np.ndarray[Any, Any] | None,
+    noise: Noise,
+    rows: int,
+    found: Boundary,
+) -> None:
+    case, values = case_of(rows, one.kind), one.outputs[name]
+    found.arrays[output_key(case, name)] = values
+    if noise.allowed.any():
+        found.arrays[noise_key(case, name)] = noise.allowed.astype(np.float32)
+    if exact is None:
+        return
+    correction = find_correction(values, exact)
+    if correction is not None:
+        found.arrays[exact_key(case, name)] = correction
+    measured = measure(values, np.where(noise.decided(values), exact, values))._asdict()
+    found.framework.append(Deviation(output=name, rows=rows, circumstance=one.kind, **measured))

@@ -1,0 +1,206 @@
+"""What rounding makes of each row of an output: how far it may be from its truth, and what of it decides nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from ....accuracy import EPSILON, NOTABLE, ROUNDINGS, UNDECIDED
+from ....model.measuring import difference, widen
+from ..rows import Arrays
+
+Array = np.ndarray[Any, Any]
+
+_FACTOR = 4
+"""The usual `verify.error_factor`: what it makes of noise has to stay below what is decided."""
+MOST = 0.5
+"""The largest part of an output that may be left out: a wheel of which less was compared is not verified."""
+
+_ROUNDED, _ROUNDINGS = 1e-5, 16
+"""The largest relative error of a framework whose model was converted to StableHLO: this, or so many times what
+rounding moves. More is an error of the conversion, which float64 would share with the wheel."""
+
+_SMALL = 1e-3
+"""The relative error of a framework that may be that of an approximation, such as a polynomial."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """What was computed in one evaluation of the reference."""
+
+    ours: Arrays
+    """By the framework."""
+    exact: Arrays
+    """In float64, for the outputs that have that."""
+    spread: Arrays
+    """See `measure_spread`; empty if it was not measured."""
+    leading: Mapping[str, int]
+    """For every output, the extent of axis 0 for each row; 0 if it has no rows."""
+    scales: Mapping[str, float] = field(default_factory=dict)
+    """See `scales_of`."""
+    most: float = MOST
+    """The part of an output that may be left out: 0 for nothing, 1 for any."""
+
+    def without_exact(self, name: str) -> Case:
+        """The same without the truth of an output."""
+        return replace(self, exact={n: a for n, a in self.exact.items() if n != name})
+
+
+@dataclass(frozen=True)
+class Noise:
+    """What rounding makes of one output."""
+
+    allowed: Array
+    """For each row, or each element, in the shape of the output or one that NumPy makes that of: the error that rounding
+    makes; infinite for what decides nothing."""
+    clause: str | None = None
+    """What decides nothing, and why."""
+    sensitive: str | None = None
+    """What decides nothing and is too much to be left out, and is compared in spite of that."""
+
+    def decided(self, values: Array) -> Array:
+        """Which elements are to be compared."""
+        return np.broadcast_to(np.isfinite(self.allowed), values.shape)
+
+
+def scale_of(case: Case, name: str) -> float:
+    """The largest absolute value of an output that was seen, or that can be."""
+    values = np.abs(widen(case.ours[name]))
+    largest = float(values[np.isfinite(values)].max(initial=0.0))
+    return max(largest, case.scales.get(name, 0.0))
+
+
+class _Left:
+    """Collects what of an output decides nothing."""
+
+    def __init__(self, most: float) -> None:
+        self._most = most
+        self._left: list[str] = []
+        self._too_much: list[str] = []
+
+    def leave(self, mask: Array, why: str) -> bool:
+        """Whether the elements or rows of a mask, of which there are some, are left out."""
+        share = float(np.mean(mask)) if mask.size else 0.0
+        if not share:
+            return False
+        clause = f"{np.count_nonzero(mask)} of {mask.size} {why}"
+        (self._left if share <= self._most else self._too_much).append(clause)
+        return share <= self._most
+
+    def noise(self, allowed: Array) -> Noise:
+        """With the clauses."""
+        return Noise(allowed, _join(self._left), _join(self._too_much))
+
+
+def _join(clauses: list[str]) -> str | None:
+    return " and ".join(clauses) or None
+
+
+_CHANGE = "change if weights and inputs change in their last place"
+
+
+def find_noise(case: Case, name: str, framework: str) -> Noise:
+    """The noise of one output.
+
+    Args:
+        case: The evaluation.
+        name: The output.
+        framework: What computed it, for sentences.
+    """
+    ours, leading, left = case.ours[name], case.leading.get(name, 0), _Left(case.most)
+    if ours.dtype.kind in "biu":
+        return _of_integers(case, name, framework)
+    own = difference(ours, case.exact[name]) if name in case.exact else np.zeros(ours.shape)
+    own[~np.isfinite(own)] = 0.0
+    if name in case.spread and _is_noisy(case, name, own):
+        scale = scale_of(case, name)
+        spread = _by_row(case.spread[name], leading)
+        unsure = ~(spread <= UNDECIDED / _FACTOR * scale)
+        is_left = left.leave(unsure, f"rows, which {_CHANGE}")
+        spread[unsure] = np.inf if is_left else 0.0
+        # An error of the framework that is neither rounding nor small is none that a wheel may make.
+        most = np.maximum(_ROUNDINGS * spread, _SMALL * scale)
+        allowed = np.maximum(spread, np.minimum(_by_row(own, leading), most))
+    else:
+        # One row may be exact by chance.
+        allowed = np.full((1,) * ours.ndim, own.max(initial=0.0))
+    missing = np.isnan(widen(ours))
+    if left.leave(missing, f"values, which are NaN in {framework}"):
+        allowed = np.where(missing, np.inf, allowed)
+    return left.noise(allowed)
+
+
+def _is_noisy(case: Case, name: str, own: Array) -> bool:
+    """Whether what was measured says more than the framework's own error, which is that of few roundings."""
+    if name not in case.exact:
+        return True
+    values = np.abs(widen(case.ours[name]))
+    largest = float(values[np.isfinite(values)].max(initial=0.0))
+    return bool(own.max(initial=0.0) > NOTABLE * largest)
+
+
+def _of_integers(case: Case, name: str, framework: str) -> Noise:
+    ours, leading, left = case.ours[name], case.leading.get(name, 0), _Left(case.most)
+    unsure, missing = np.zeros(ours.shape, bool), np.zeros(ours.shape, bool)
+    if ours.ndim and ours.size:
+        rows = missing.reshape(len(ours) // (leading or len(ours)), -1)
+        for values in _with_same_rows(case, name, len(rows)):
+            rows |= np.isnan(values).any(axis=1, keepdims=True)
+    if left.leave(missing, f"values, in rows with NaN in {framework}"):
+        unsure |= missing
+    changed = case.spread.get(name, missing).astype(bool) & ~missing
+    if left.leave(changed, f"values, which {_CHANGE}"):
+        unsure |= changed
+    return left.noise(np.where(unsure, np.inf, 0.0))
+
+
+def _with_same_rows(case: Case, name: str, rows: int) -> Iterator[Array]:
+    """The other outputs that are floats, by row."""
+    for other, values in case.ours.items():
+        leading = case.leading.get(other, 0)
+        if other == name or values.dtype.kind in "biu" or not values.size:
+            continue
+        if (len(values) // leading if leading and values.ndim else 1) == rows:
+            yield widen(values).reshape(rows, -1)
+
+
+def _by_row(values: Array, leading: int) -> Array:
+    """The largest of each row, in a shape that NumPy makes that of the values; one number without rows."""
+    if not leading or not values.ndim:
+        return np.full((1,) * values.ndim, values.max(initial=0.0))
+    rows = values.reshape(len(values) // leading, -1).max(axis=1, initial=0.0)
+    return np.repeat(rows, leading).reshape(-1, *(1,) * (values.ndim - 1))
+
+
+def conversion_error(case: Case, name: str, noise: Noise, framework: str) -> str | None:
+    """How float64 differs from the framework by more than rounding explains, as a clause; None if it does not.
+
+    Only errors of a conversion are so, if the graph was made by one.
+    """
+    ours, exact = case.ours[name], case.exact[name]
+    decided = noise.decided(ours)
+    if ours.dtype.kind in "biu":
+        wrong = (widen(ours) != widen(exact)) & decided
+        if not wrong.any():
+            return None
+        return f"{framework} and float64 differ in {np.count_nonzero(wrong)} of {ours.size} values"
+    error = difference(ours, exact)
+    values = np.abs(widen(ours))
+    largest = float(values[np.isfinite(values)].max(initial=0.0))
+    limit = np.full(ours.shape, _ROUNDED * largest)
+    limit = np.maximum(limit, ROUNDINGS * EPSILON["float32"] * case.scales.get(name, 0.0))
+    if name in case.spread:
+        spread = _by_row(case.spread[name], case.leading.get(name, 0))
+        limit = np.maximum(limit, _ROUNDINGS * spread)
+    worst = float(np.where(decided & ~(error <= limit), error, 0.0).max(initial=0.0))
+    if not worst:
+        return None
+    if not np.isfinite(worst):
+        return f"{framework} and float64 are finite in other places"
+    return (
+        f"{framework} and float64 differ by {worst:.2g}, where the largest value is {largest:.2g}, "
+        "more than rounding explains"
+    )

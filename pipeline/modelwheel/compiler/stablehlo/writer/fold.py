@@ -1,0 +1,39 @@
+"""Which operations on known values are computed while a module is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+import numpy as np
+
+from .builder import Value
+from .mlir_types import Array
+
+_SMALL = 4096
+"""Results of up to so many elements are always computed, larger ones if no operand is smaller: constants
+that only grow, such as broadcast ones, would take memory in every wheel."""
+
+
+def foldable(operands: Sequence[Value], size: int) -> bool:
+    """Whether a result of this size follows from known values and is worth storing."""
+    if any(value.known is None for value in operands):
+        return False
+    return size <= max(_SMALL, *(value.size for value in operands))
+
+
+def errors_ignored() -> AbstractContextManager[Any]:
+    """Division by zero and overflow give what they give, as they do in a compiled model."""
+    return np.errstate(all="ignore")
+
+
+def float_wise(compute: Callable[[Array], Any]) -> Callable[[Array], Any]:
+    """A function of floats that also takes the narrow types, which NumPy does not know."""
+
+    def apply(array: Array) -> Any:
+        if array.dtype.kind == "V":
+            return np.asarray(compute(array.astype(np.float32))).astype(array.dtype)
+        return compute(array)
+
+    return apply

@@ -1,1 +1,0 @@
-"""The implementations that modelwheel has itself; `modelwheel.compiler.fusions` lists them."""

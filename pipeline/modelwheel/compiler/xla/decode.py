@@ -1,0 +1,474 @@
+"""Converts the files that tfcompile writes to a `Program` and one file of constants.
+
+tfcompile (tensorflow/compiler/aot/compile.cc) writes two objects in addition to the kernels. `*_metadata.o`
+holds one serialised `xla.cpu.CompilationResultProto` (xla/service/cpu/executable.proto) in its only
+read-only section. `*_constants.o` holds every constant, each behind a 64-byte head that begins with
+its length (tensorflow/compiler/aot/embedded_constant_buffers.cc). The fields are those of
+xla/backends/cpu/runtime/thunk.proto and xla/service/hlo.proto (BufferAssignmentProto) as of the pinned
+TensorFlow; anything unknown is refused by name instead of being guessed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import lief
+from google.protobuf.unknown_fields import UnknownFieldSet
+
+from ...dtypes import ELEMENT_TYPES
+from ...errors import UnsupportedProgramError
+from ...program import program as p
+from ...program.arrays import ALIGNMENT, Allocation, AllocationKind, Array, ArrayShape, Slice
+from ..ir.counters import count
+from ..ir.hlo import HloModule, array_of
+from ..ir.memory import Memory
+from ..passes.branches import join_branches
+from ..passes.dead_stores import without_dead_stores
+from ..passes.epilogues import Emitted
+from ..passes.in_place import sum_in_results, write_over_addends
+from ..passes.joining import join_epilogues
+from ..passes.recognise.convolutions import convolution, convolution_kernel
+from ..passes.recognise.lookups import lookup
+from ..passes.recognise.pooling import mean_of_images, pooling, row_reduction
+from ..passes.recognise.products import product, vector_product
+from ..passes.stepping import SteppedLoop
+from ..passes.strips import join_strips
+from .descriptors import compilation_result_class
+
+# In ELF, Mach-O and COFF.
+_READ_ONLY_SECTIONS = (".rodata", "__const", ".rdata")
+_CONSTANT_SUFFIX = "_constant_buffer_contents"
+_CONSTANT_HEAD_BYTES = 64
+_Slices: TypeAlias = dict[tuple[int, tuple[int, ...]], Slice]
+"""Where values are, by the number of an instruction and the position in its tuple."""
+
+_OBJECT_FILES_ARE_KERNELS = 2  # ObjFileKind.KERNELS of xla.cpu.CompilationResultProto
+_FFT_TYPES: tuple[Literal["fft", "ifft", "rfft", "irfft"], ...] = ("fft", "ifft", "rfft", "irfft")
+"""By the number of xla.FftType."""
+
+
+def write_program(
+    metadata_object: Path, constants_object: Path, out: Path, written: Sequence[bool] = ()
+) -> None:
+    """Writes `program.json` and `constants.bin` into the directory `out`.
+
+    Args:
+        metadata_object: The object file whose read-only section is the compilation result.
+        constants_object: The object file with the constants.
+        out: An existing directory.
+        written: For each variable of the tf2xla Config, whether the program writes it.
+
+    Raises:
+        UnsupportedProgramError: The result holds something that the runtime does not support.
+    """
+    result = compilation_result_class().FromString(_read_only_section(metadata_object))
+    _refuse_unknown_fields(result)
+    program, constants = decode(result, _read_constants(constants_object), written)
+    program.save(out / "program.json")
+    (out / "constants.bin").write_bytes(constants)
+
+
+def decode(
+    result: Any, constants: Sequence[bytes], written: Sequence[bool] = ()
+) -> tuple[p.Program, bytes]:
+    """The program of a `CompilationResultProto`, and its constants in one blob."""
+    if result.obj_files_kind != _OBJECT_FILES_ARE_KERNELS:
+        raise UnsupportedProgramError(
+            f"XLA compiled to object files of kind {result.obj_files_kind} instead of kernels; "
+            "build with the pinned TensorFlow"
+        )
+    hlo = HloModule(result.hlo_module.hlo_module)
+    buffers = result.buffer_assignment.buffer_allocations
+    # Variables are parameters after the feeds (tf2xla.cc), and results after the fetches.
+    _refuse_written_inputs(buffers, len(hlo.parameter_shapes) - len(written))
+    where = _assigned_slices(result.buffer_assignment)
+    allocations, blob = _decode_allocations(buffers, constants, _constant_shapes(hlo, where))
+    results = tuple(_results(hlo, where))
+    memory = Memory(allocations, [one.slice for one in results])
+    thunks = _ThunkDecoder(hlo, memory).sequence(result.thunk_sequence, memory)
+    thunks = without_dead_stores(thunks, memory.results)
+    thunks = sum_in_results(write_over_addends(thunks, memory))
+    thunks = join_branches(thunks, memory)
+    thunks, allocations = memory.place(thunks)
+    program = p.Program(
+        triple=result.target_machine_options.triple,
+        cpu=result.target_machine_options.cpu,
+        allocations=allocations,
+        parameters=tuple(_parameters(hlo, allocations)),
+        results=results,
+        thunks=thunks,
+        state=tuple(_state(len(hlo.result_shapes), written)),
+    )
+    _require_unchanged_shapes(program)
+    return program, blob
+
+
+def _state(results: int, written: Sequence[bool]) -> Iterable[int | None]:
+    number = results - sum(written)
+    for updated in written:
+        yield number if updated else None
+        number += updated
+
+
+def _require_unchanged_shapes(program: p.Program) -> None:
+    for before, number in zip(
+        program.parameters[len(program.inputs) :], program.state, strict=True
+    ):
+        after = before if number is None else program.results[number]
+        same = (after.shape, after.element_type, after.minor_to_major)
+        if (before.shape, before.element_type, before.minor_to_major) != same:
+            raise UnsupportedProgramError(
+                f"a call changes the shape of a variable from {before.shape} to {after.shape}; "
+                "export a signature whose variables keep their shapes"
+            )
+
+
+def _refuse_written_inputs(protos: Iterable[Any], inputs: int) -> None:
+    """The runtime promises that inputs are only read; XLA writes variables in place."""
+    for proto in protos:
+        if proto.is_parameter_aliased_with_output and proto.parameter_number < inputs:
+            raise UnsupportedProgramError(
+                f"allocation {proto.index} aliases a parameter with an output, which is not supported"
+            )
+
+
+# --- object files ---------------------------------------------------------------------------------
+
+
+def _parse(path: Path) -> Any:
+    binary = lief.parse(str(path))
+    if binary is None:
+        raise UnsupportedProgramError(f"{path.name} is not an object file")
+    return binary
+
+
+def _read_only_section(path: Path) -> bytes:
+    binary = _parse(path)  # must outlive its sections and symbols, which LIEF does not copy
+    sections = [
+        section
+        for section in binary.sections
+        if section.size and str(section.name).startswith(_READ_ONLY_SECTIONS)
+    ]
+    if len(sections) != 1:
+        names = ", ".join(str(section.name) for section in sections) or "none"
+        raise UnsupportedProgramError(
+            f"{path.name} should have one read-only section, but has: {names}"
+        )
+    return bytes(sections[0].content)
+
+
+def _read_constants(path: Path) -> list[bytes]:
+    """The constants in the order of their numbers; an object without constants has no section."""
+    binary = _parse(path)
+    # Constants are found by the names of symbols: Arm's ELF files have others too ($d, $x). Sizes
+    # come from the head of each, since only ELF symbols have a size.
+    offsets: dict[int, int] = {}
+    for symbol in binary.symbols:
+        name = str(symbol.name)
+        if name.endswith(_CONSTANT_SUFFIX):
+            digits = name.removesuffix(_CONSTANT_SUFFIX).rpartition("_Constant_")[2]
+            offsets[int(digits)] = int(symbol.value)
+    if not offsets:
+        return []
+    content = _read_only_section(path)
+    constants = []
+    for number in range(len(offsets)):
+        start = offsets[number]
+        length = int.from_bytes(content[start : start + 8], "little")
+        start += _CONSTANT_HEAD_BYTES
+        constants.append(content[start : start + length])
+    return constants
+
+
+# --- allocations ----------------------------------------------------------------------------------
+
+
+def _decode_allocations(
+    protos: Iterable[Any], constants: Sequence[bytes], shapes: Mapping[int, ArrayShape]
+) -> tuple[tuple[Allocation, ...], bytes]:
+    allocations = []
+    blob = bytearray()
+    remaining = list(reversed(constants))
+    for proto in protos:
+        offset = digest = None
+        if proto.is_constant and proto.size:
+            # The i-th symbol is the i-th constant that is not empty: empty ones are not written.
+            content = remaining.pop() if remaining else b""
+            if len(content) != proto.size:
+                raise UnsupportedProgramError(
+                    f"constant allocation {proto.index} has {proto.size} bytes, "
+                    f"but the constants object holds {len(content)}"
+                )
+            blob.extend(bytes(-len(blob) % ALIGNMENT))
+            offset, digest = len(blob), hashlib.sha256(content).hexdigest()
+            blob.extend(content)
+        allocations.append(
+            Allocation(
+                index=proto.index,
+                size=proto.size,
+                kind=_allocation_kind(proto),
+                parameter=proto.parameter_number if proto.is_entry_computation_parameter else None,
+                constant_offset=offset,
+                sha256=digest,
+                array=shapes.get(proto.index) if digest else None,
+            )
+        )
+    if remaining:
+        raise UnsupportedProgramError(f"{len(remaining)} constants belong to no allocation")
+    return tuple(allocations), bytes(blob)
+
+
+def _constant_shapes(hlo: HloModule, where: _Slices) -> dict[int, ArrayShape]:
+    """What each allocation with one constant holds."""
+    return {
+        where[constant.id, ()].allocation: ArrayShape(
+            element_type=ELEMENT_TYPES[constant.shape.element_type],
+            shape=tuple(constant.shape.dimensions),
+            minor_to_major=tuple(constant.shape.layout.minor_to_major),
+        )
+        for constant in hlo.constants
+        if (constant.id, ()) in where and constant.shape.element_type in ELEMENT_TYPES
+    }
+
+
+def _allocation_kind(proto: Any) -> AllocationKind:
+    if proto.is_entry_computation_parameter:
+        return "parameter"
+    if proto.is_constant:
+        return "constant"
+    if proto.is_thread_local:
+        return "thread_local"
+    # The table of the result tuple is live at the end too, but it is not a result: nobody reads it.
+    return "output" if proto.maybe_live_out and not proto.is_tuple else "temporary"
+
+
+def _parameters(hlo: HloModule, allocations: Iterable[Allocation]) -> Iterable[Array]:
+    # Parameters that the program does not read have an allocation too.
+    by_number = {a.parameter: a for a in allocations if a.kind == "parameter"}
+    for number, shape in enumerate(hlo.parameter_shapes):
+        allocation = by_number[number]
+        whole = Slice(allocation=allocation.index, offset=0, size=allocation.size)
+        yield array_of(shape, whole)
+
+
+def _results(hlo: HloModule, where: _Slices) -> Iterable[Array]:
+    for index, shape in enumerate(hlo.result_shapes):
+        yield array_of(shape, hlo.resolve(hlo.root, (index,), where))
+
+
+def _assigned_slices(assignment: Any) -> _Slices:
+    """The slice of every (instruction id, shape index) that defines or aliases a logical buffer."""
+    by_buffer = {
+        assigned.logical_buffer_id: Slice(
+            allocation=allocation.index, offset=assigned.offset, size=assigned.size
+        )
+        for allocation in assignment.buffer_allocations
+        for assigned in allocation.assigned
+    }
+    locations = [(b.id, b.defined_at) for b in assignment.logical_buffers]
+    locations += [(a.source_buffer_id, a.location) for a in assignment.buffer_aliases]
+    return {
+        (location.instruction_id, tuple(location.shape_index)): by_buffer[buffer]
+        for buffer, location in locations
+        if buffer in by_buffer
+    }
+
+
+# --- thunks ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _ThunkDecoder:
+    hlo: HloModule
+    memory: Memory
+
+    def sequence(self, proto: Any, memory: Memory | None = None) -> tuple[p.Thunk, ...]:
+        joined = join_epilogues(self.hlo, self._emitted(proto), memory)
+        return join_strips(self.hlo, joined, memory)
+
+    def _emitted(self, proto: Any) -> list[Emitted]:
+        thunks: list[Emitted] = []
+        # In program order; `thunk_resources` only matters for running them concurrently.
+        for thunk in proto.thunks:
+            kind = thunk.WhichOneof("impl")
+            if kind == "call_thunk":  # replaced by the thunks that it calls
+                thunks.extend(self._emitted(thunk.call_thunk.called_sequence))
+                continue
+            if kind == "while_thunk":
+                *before, decoded = self._loop(thunk, thunk.while_thunk)
+                thunks.extend(Emitted(one, "") for one in before)
+                thunks.append(self._named(decoded, thunk))
+                continue
+            decoder = _DECODERS.get(kind)
+            if decoder is None:
+                raise UnsupportedProgramError(
+                    f"XLA emitted a thunk of kind {thunk.kind!r} for {thunk.info.op_name!r}, "
+                    "which the runtime does not support"
+                )
+            thunks.append(self._named(decoder(self, thunk, getattr(thunk, kind)), thunk))
+        return thunks
+
+    def _named(self, decoded: p.Thunk, thunk: Any) -> Emitted:
+        origin = self.hlo.origin(thunk.info.op_name)
+        return Emitted(decoded.model_copy(update={"origin": origin}), thunk.info.op_name)
+
+    def _kernel(self, thunk: Any, k: Any) -> p.Thunk:
+        # `invariant_arguments`, a hint, is left out: XLA writes it in the order of a hash set, which
+        # differs from process to process.
+        groups = k.num_workgroups
+        kernel = p.Kernel(
+            operations=self.hlo.operations(thunk.info.op_name),
+            symbol=k.kernel_name,
+            workgroups=(groups.x or 1, groups.y or 1, groups.z or 1),
+            arguments=tuple(_slice(argument.slice) for argument in k.arguments_buffers),
+            results=tuple(_slice(result.slice) for result in k.results_buffers),
+        )
+        instruction = self.hlo.instruction(thunk.info.op_name)
+        if instruction is None:
+            return kernel
+        return (
+            vector_product(self.hlo, instruction, kernel, self.memory)
+            or convolution_kernel(self.hlo, instruction, kernel)
+            or pooling(self.hlo, instruction, kernel)
+            or mean_of_images(self.hlo, instruction, kernel)
+            or row_reduction(self.hlo, instruction, kernel)
+            or lookup(self.hlo, instruction, kernel)
+            or kernel
+        )
+
+    def _dot(self, _: Any, d: Any) -> p.Thunk:
+        lhs, rhs, out = map(_buffer, (d.lhs_buffer_shape, d.rhs_buffer_shape, d.out_buffer_shape))
+        return product(d.dot_dimensions, lhs, rhs, out)
+
+    def _convolution(self, _: Any, c: Any) -> p.Thunk:
+        source, kernel, output = map(
+            _buffer, (c.input_buffer_shape, c.kernel_buffer_shape, c.output_buffer_shape)
+        )
+        return convolution(c.dimension_numbers, c, source, kernel, output)
+
+    def _copy(self, thunk: Any, c: Any) -> p.Thunk:
+        source, destination = _buffer(c.src_buffer_shape), _buffer(c.dst_buffer_shape)
+        if source.minor_to_major != destination.minor_to_major:
+            raise UnsupportedProgramError(
+                f"the copy {thunk.info.op_name!r} changes the layout, which is not supported"
+            )
+        return p.Copy(operations=0, source=source.slice, destination=destination.slice)
+
+    def _loop(self, thunk: Any, w: Any) -> list[p.Thunk]:
+        """A loop, after what is computed for all its turns at once."""
+        trips = w.trip_count.value if w.trip_count.contains_value else None
+        instruction = self.hlo.instruction(thunk.info.op_name)
+        counters = count(self.hlo, instruction) if instruction is not None else None
+        steps = join_epilogues(self.hlo, self._emitted(w.body_sequence))
+        before: Sequence[p.Thunk] = ()
+        if counters is not None and trips in (None, counters.turns):
+            trips = counters.turns
+            before = SteppedLoop(self.hlo, instruction, counters, steps, self.memory).apply()
+        body = join_strips(self.hlo, steps)
+        condition = self.sequence(w.cond_sequence) if trips is None else ()
+        loop = p.While(
+            operations=sum(t.operations for t in condition + body)
+            * (1 if trips is None else trips),
+            trip_count=trips,
+            condition=condition,
+            condition_value=_slice(w.cond_buffer) if trips is None else None,
+            body=body,
+        )
+        return [*before, loop]
+
+    def _conditional(self, thunk: Any, c: Any) -> p.Thunk:
+        index = _slice(c.branch_index_buffer)
+        # A predicate or an int32: branch_of in the wheel distinguishes them by their size.
+        if index.size not in (1, 4):
+            raise UnsupportedProgramError(
+                f"the branch index of {thunk.info.op_name!r} has {index.size} bytes instead of 1 or 4"
+            )
+        branches = tuple(map(self.sequence, c.branch_sequences))
+        return p.Conditional(
+            operations=max((sum(t.operations for t in b) for b in branches), default=0),
+            index=index,
+            branches=branches,
+        )
+
+    def _sort(self, _: Any, s: Any) -> p.Thunk:
+        operands = tuple(map(_buffer, s.inputs_shapes))
+        axis = s.dimension if s.dimension >= 0 else s.dimension + len(operands[0].shape)
+        length = operands[0].shape[axis]
+        return p.Sort(
+            operations=sum(o.elements for o in operands) * max(length.bit_length(), 1),
+            comparator=s.comparator_name,
+            axis=axis,
+            operands=operands,
+        )
+
+    def _top_k(self, _: Any, t: Any) -> p.Thunk:
+        return p.TopK(
+            operations=t.batch_size * t.input_size * max(t.k.bit_length(), 1),
+            batch=t.batch_size,
+            size=t.input_size,
+            k=t.k,
+            values=_slice(t.values_buffer),
+            output=_slice(t.output_buffer),
+            indices=_slice(t.indices_buffer),
+        )
+
+    def _fft(self, _: Any, f: Any) -> p.Thunk:
+        source, output = _buffer(f.input_buffer_shape), _buffer(f.output_buffer_shape)
+        lengths = tuple(f.fft_length)
+        # 5 n log2(n) is the customary count for a transform of n points.
+        return p.Fft(
+            operations=5 * output.elements * sum(n.bit_length() for n in lengths),
+            fft_type=_FFT_TYPES[f.fft_type],
+            lengths=lengths,
+            input=source,
+            output=output,
+        )
+
+    def _random_state(self, _: Any, r: Any) -> p.Thunk:
+        return p.RandomState(operations=1, delta=r.delta, state=_slice(r.state_buffer))
+
+
+def _buffer(proto: Any) -> Array:
+    return array_of(proto.shape, _slice(proto.slice))
+
+
+_DECODERS: Mapping[str, Callable[[_ThunkDecoder, Any, Any], p.Thunk]] = {
+    "kernel_thunk": _ThunkDecoder._kernel,
+    "dot_thunk": _ThunkDecoder._dot,
+    "convolution_thunk": _ThunkDecoder._convolution,
+    "copy_thunk": _ThunkDecoder._copy,
+    "conditional_thunk": _ThunkDecoder._conditional,
+    "sort_thunk": _ThunkDecoder._sort,
+    "top_k_thunk": _ThunkDecoder._top_k,
+    "fft_thunk": _ThunkDecoder._fft,
+    "rng_get_and_update_state_thunk": _ThunkDecoder._random_state,
+}
+
+THUNKS = frozenset({"call_thunk", "while_thunk", *_DECODERS})
+"""The kinds of thunks that are read: fields of `impl` in `xla.cpu.ThunkProto`."""
+
+
+def _slice(proto: Any) -> Slice:
+    return Slice(allocation=proto.buffer_allocation_index, offset=proto.offset, size=proto.size)
+
+
+def _refuse_unknown_fields(message: Any) -> None:
+    """Refuses fields that the schema does not name: protobuf would silently ignore them."""
+    if len(UnknownFieldSet(message)):
+        raise UnsupportedProgramError(
+            f"XLA's {message.DESCRIPTOR.full_name} has a field that its schema does not name; "
+            "build with the pinned TensorFlow"
+        )
+    for field, value in message.ListFields():
+        if field.message_type is None:
+            continue
+        if field.message_type.GetOptions().map_entry:
+            values = [v for v in value.values() if hasattr(v, "ListFields")]
+        else:
+            values = value if field.is_repeated else [value]
+        for child in values:
+            _refuse_unknown_fields(child)

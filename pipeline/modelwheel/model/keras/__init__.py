@@ -1,0 +1,1 @@
+"""Files of Keras, read and judged without Keras."""

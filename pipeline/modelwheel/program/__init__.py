@@ -1,0 +1,1 @@
+"""What a wheel executes: the steps of a program, and the memory that they read and write."""

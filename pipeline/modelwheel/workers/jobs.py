@@ -1,0 +1,344 @@
+"""The jobs of worker processes: one model for each kind, shared by the client and the worker.
+
+A *request* says what is wanted and decides, with the hashes of the inputs, the key of the result.
+A *job* adds the files to read and the directory for the outputs. How it gets to a worker is described
+in `modelwheel.workers.protocol`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+
+from pydantic import AfterValidator, Field, TypeAdapter, ValidationInfo, field_validator
+
+from ..levels import Level
+from ..model.frozen_signature import CONFIG, GRAPH, SIGNATURE, STATE
+from ..model.fusions.registry import Provider
+from ..model.inspection import INSPECTION, ColumnValues, Mask, Shape, Table, ValidValues
+from ..model.readings import Reading, SavedModelReading
+from ..model.reference_result import ARRAYS, SUMMARY, TIMES, default_rows
+from ..model.supported_operations import SUPPORTED
+from ..platforms import Platform
+from ..program.program import PROGRAM_VERSION
+from ..util.records import JsonRecord
+from ..versions import TENSORFLOW_VERSION
+from .flags import Flags
+
+KERNELS, PROGRAM, CONSTANTS = "kernels.o", "program.json", "constants.bin"
+"""The outputs of compiling: an object file, the `Program` that calls its kernels, and its constants."""
+
+_AbsolutePath = Annotated[Path, AfterValidator(Path.absolute)]
+"""Client and worker have different working directories."""
+
+
+# --- inputs ---------------------------------------------------------------------------------------
+
+
+class ModelInput(JsonRecord):
+    """A job reads the directory of a model."""
+
+    model: _AbsolutePath
+
+
+class FrozenGraphInput(JsonRecord):
+    """A job reads a frozen graph and the tf2xla Config of its feeds and fetches."""
+
+    graph: _AbsolutePath
+    config: _AbsolutePath
+
+
+class NoInput(JsonRecord):
+    """A job reads no files."""
+
+
+# --- requests -------------------------------------------------------------------------------------
+
+
+class JobRequest(JsonRecord):
+    """What a worker is asked for, without the files: fields are parameters and part of the key."""
+
+    VERSION: ClassVar[int]
+    """Raised when the same request leads to other files; part of every key."""
+    INPUTS: ClassVar[type[JsonRecord]]
+    OUTPUTS: ClassVar[tuple[str, ...]]
+    """The files that the job writes: all of them and no other."""
+
+    def key_inputs(self, **inputs: str) -> dict[str, Any]:
+        """Everything that the outputs depend on; `inputs` are the hashes of the input files."""
+        # Without the hash of a file, the store would return what was made from another one.
+        if set(inputs) != set(self.INPUTS.model_fields):
+            raise ValueError(f"{type(self).__name__} needs the hashes of {self.INPUTS.__name__}")
+        # Paths are not part of a key: the same model in another place has the same key.
+        versions = {"version": self.VERSION, "tensorflow": TENSORFLOW_VERSION}
+        return {**versions, **inputs, **self.model_dump(mode="json")}
+
+
+class InspectRequest(JobRequest):
+    """Read a model without loading it; the output is an `Inspection`."""
+
+    VERSION = 16
+    INPUTS = ModelInput
+    OUTPUTS = (INSPECTION,)
+
+    reading: Reading = SavedModelReading()
+
+    def job(self, model: Path, out: Path) -> InspectJob:
+        """The job for one model; outputs go into the empty directory `out`."""
+        inputs = ModelInput(model=model)
+        return InspectJob(request=self, inputs=inputs, out=out)
+
+
+class FreezeRequest(JobRequest):
+    """Freeze one signature at one batch size; the outputs are a graph and a `FrozenSignature`."""
+
+    VERSION = 12
+    INPUTS = ModelInput
+    OUTPUTS = (GRAPH, CONFIG, SIGNATURE, STATE)
+
+    reading: Reading = SavedModelReading()
+    signature: str
+    names: Mapping[str, str] = {}
+    """New names of inputs and outputs, by those in the model; everything else uses the new ones."""
+    batch: int | None
+    """None for a signature without a free batch axis."""
+    shapes: Mapping[str, Shape] = {}
+    allow_pruned_inputs: bool | Literal["keep"] = False
+    keep_state: bool = False
+    """Whether variables that calls write become state; otherwise they are refused."""
+    fusions: tuple[Provider, ...] = ()
+    """What replaces calls of functions that the model marks."""
+
+    def job(self, model: Path, out: Path) -> FreezeJob:
+        """The job for one model; outputs go into the empty directory `out`."""
+        inputs = ModelInput(model=model)
+        return FreezeJob(request=self, inputs=inputs, out=out)
+
+
+class CompileRequest(JobRequest):
+    """Compile one frozen graph for one CPU level of one platform."""
+
+    VERSION = 1
+    INPUTS = FrozenGraphInput
+    OUTPUTS = (KERNELS, PROGRAM, CONSTANTS)
+
+    triple: str
+    """LLVM's name of the platform."""
+    cpu: str
+    """LLVM's name of the CPU; with `features` it decides which instructions may be used."""
+    features: str
+    cpp_class: str
+    """See `cpp_class`."""
+    flags: Flags
+    """All of them; the process that compiles has no others."""
+
+    @classmethod
+    def at(cls, platform: Platform, level: Level, cpp_class: str, flags: Flags) -> CompileRequest:
+        """The request for one CPU level of one platform."""
+        return cls(
+            triple=platform.triple,
+            cpu=level.llvm_cpu,
+            features=level.llvm_features,
+            cpp_class=cpp_class,
+            flags=flags,
+        )
+
+    def key_inputs(self, **inputs: str) -> dict[str, Any]:
+        return {"program": PROGRAM_VERSION, **super().key_inputs(**inputs)}
+
+    def job(self, frozen: Path, out: Path) -> CompileJob:
+        """The job for the graph in the directory `frozen`, into the empty directory `out`."""
+        inputs = FrozenGraphInput(graph=frozen / GRAPH, config=frozen / CONFIG)
+        return CompileJob(request=self, inputs=inputs, out=out)
+
+
+class Padding(JsonRecord):
+    """How an input of one length becomes one of a larger length."""
+
+    axes: tuple[int, ...]
+    value: float
+
+
+class ReferenceRequest(JobRequest):
+    """Evaluate one signature; the outputs are arrays and a `Reference`."""
+
+    VERSION = 23
+    INPUTS = ModelInput
+    OUTPUTS = (ARRAYS, SUMMARY, TIMES)
+
+    reading: Reading = SavedModelReading()
+    signature: str
+    names: Mapping[str, str] = {}
+    """New names of inputs and outputs, by those in the model; everything else uses the new ones."""
+    batch_sizes: tuple[int, ...]
+    """The compiled ones, ascending; empty for a signature without a free batch axis."""
+    rows: Annotated[tuple[int, ...], Field(validate_default=True)] = ()
+    """Numbers of rows to evaluate, the batch sizes among them; by default `default_rows`."""
+    seed: int = 0
+    ranges: Mapping[str, tuple[float, float]] = {}
+    """[low, high) of random inputs, by name; see `modelwheel.model.random_inputs`."""
+    masks: Mapping[str, tuple[Mask, ...]] = {}
+    """Values that random inputs must hold now and then, by name."""
+    columns: Mapping[str, tuple[ColumnValues, ...]] = {}
+    """Columns of random inputs with bounds of their own, by name."""
+    valid: Mapping[str, ValidValues] = {}
+    """What callers may pass, by input; part of the `Reference`."""
+    parts: Mapping[str, int] = {}
+    """Into how many parts the bounds of random inputs are divided, each of which has a value, by name."""
+    some: tuple[str, ...] = ()
+    """The random inputs of which each row has an element that is not 0."""
+    wide: tuple[str, ...] = ()
+    """The inputs of which boundary rows hold the ends of their type, whatever their bounds are."""
+    tables: tuple[Table, ...] = ()
+    """What the model reads by an index."""
+    more: int = 0
+    """How many more evaluations of one shape there are, so that their inputs read more of these."""
+    samples: str = ""
+    """The file among the model's whose rows are used instead of random ones; empty for none."""
+    shapes: Mapping[str, Shape] = {}
+    """With the largest of `lengths`."""
+    lengths: tuple[int, ...] = ()
+    """Compiled lengths of the axes in `padded`, ascending."""
+    padded: Mapping[str, Padding] = {}
+    """The inputs whose axes have several lengths."""
+    keep_state: bool = False
+    """Whether calls change the model's state; then a sequence of calls is evaluated."""
+
+    @field_validator("batch_sizes")
+    @classmethod
+    def _sort(cls, sizes: tuple[int, ...]) -> tuple[int, ...]:
+        # The order in a spec must not change the key, and the worker expects the largest last.
+        return tuple(sorted(sizes))
+
+    @field_validator("rows")
+    @classmethod
+    def _complete(cls, rows: tuple[int, ...], info: ValidationInfo) -> tuple[int, ...]:
+        # `info.data` has only fields declared above, and only valid ones.
+        sizes = info.data.get("batch_sizes", ())
+        if not rows and sizes:
+            rows = default_rows(sizes)
+        return tuple(sorted({*rows, *sizes}))
+
+    def job(self, model: Path, out: Path) -> ReferenceJob:
+        """The job for one model; outputs go into the empty directory `out`."""
+        inputs = ModelInput(model=model)
+        return ReferenceJob(request=self, inputs=inputs, out=out)
+
+
+class SupportedRequest(JobRequest):
+    """List what the installed TensorFlow compiles; the output is a `Supported`."""
+
+    VERSION = 1
+    INPUTS = NoInput
+    OUTPUTS = (SUPPORTED,)
+
+    def job(self, out: Path) -> SupportedJob:
+        """The job; its output goes into the empty directory `out`."""
+        return SupportedJob(request=self, inputs=NoInput(), out=out)
+
+
+def cpp_class(identifier: str, extent: str, level: Level) -> str:
+    """The class name from which XLA derives its symbols, unique among all wheels in a process.
+
+    Args:
+        identifier: The model's name as an identifier.
+        extent: The batch size, and the length if there are several: `b4`, `b4_n16`.
+        level: The CPU level.
+    """
+    return f"mw::{identifier}_{extent}_{level.identifier}"
+
+
+# --- jobs -----------------------------------------------------------------------------------------
+
+
+class _Job(JsonRecord):
+    """A request with its files. It may be run again after a failure, in another empty directory."""
+
+    out: _AbsolutePath
+    """An existing, empty directory that receives the outputs."""
+
+    @property
+    def flags(self) -> Flags:
+        """What the process that runs it must find in its environment."""
+        return Flags()
+
+
+class InspectJob(_Job):
+    """See `InspectRequest`."""
+
+    kind: Literal["inspect"] = "inspect"
+    request: InspectRequest
+    inputs: ModelInput
+
+
+class FreezeJob(_Job):
+    """See `FreezeRequest`."""
+
+    kind: Literal["freeze"] = "freeze"
+    request: FreezeRequest
+    inputs: ModelInput
+
+
+class CompileJob(_Job):
+    """See `CompileRequest`."""
+
+    kind: Literal["compile"] = "compile"
+    request: CompileRequest
+    inputs: FrozenGraphInput
+
+    @property
+    def flags(self) -> Flags:
+        return self.request.flags
+
+
+class ReferenceJob(_Job):
+    """See `ReferenceRequest`."""
+
+    kind: Literal["reference"] = "reference"
+    request: ReferenceRequest
+    inputs: ModelInput
+
+
+class SupportedJob(_Job):
+    """See `SupportedRequest`."""
+
+    kind: Literal["supported"] = "supported"
+    request: SupportedRequest
+    inputs: NoInput
+
+
+Job: TypeAlias = InspectJob | FreezeJob | CompileJob | ReferenceJob | SupportedJob
+
+_JOB: TypeAdapter[Job] = TypeAdapter(Annotated[Job, Field(discriminator="kind")])
+
+
+def parse_job(content: Mapping[str, Any]) -> Job:
+    """The job in a message.
+
+    Raises:
+        pydantic.ValidationError: It is not of any kind, or a parameter or file is wrong or missing.
+    """
+    return _JOB.validate_python(content)
+
+
+def input_files(job: Job) -> Iterator[Path]:
+    """Every file that a job reads."""
+    paths: Iterator[Path] = (path for _, path in job.inputs)
+    return chain.from_iterable(
+        filter(Path.is_file, path.rglob("*")) if path.is_dir() else [path] for path in paths
+    )
+
+
+@dataclass(frozen=True)
+class JobResult:
+    """The result of a job."""
+
+    seconds: float
+    """The duration of the job itself, without the wait for a worker."""
+    cpu_seconds: float | None = None
+    """Processor time of all its threads; None if it is not known."""
+    peak_bytes: int | None = None
+    """The most memory that it had beyond what TensorFlow needs; None if it is not known."""

@@ -1,0 +1,20 @@
+"""What a worker does with jobs; the server knows no more about it than this."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from ..jobs import Job
+
+
+class Work(Protocol):
+    """What jobs do; `python -m modelwheel.compiler` has that of TensorFlow."""
+
+    def prepare(self) -> None:
+        """Imports what every job needs; must start no thread."""
+
+    def run(self, job: Job) -> None:
+        """Writes the outputs of a job."""
+
+    def name_layers(self, job: Job) -> tuple[str, ...]:
+        """The layers of its model that most likely take the time and the memory."""
