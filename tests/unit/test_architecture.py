@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
+from typing import TypeAlias
 
 import pytest
 
@@ -15,8 +16,14 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "pipeline" / "modelwheel"
 PAGE = ROOT / "docs" / "architecture.md"
 
-_ROW = re.compile(r"^\| `(\w+)` \| ([^|\n]*) \|$", re.MULTILINE)
-"""A row of the page's table: a room, and what it may import."""
+_ROW = re.compile(r"^\| `([\w.]+)` \| ([^|\n]*) \|$", re.MULTILINE)
+"""A row of a table of the page: a room, and what it may import."""
+
+LARGEST_FOLDER = 20
+"""Modules in a folder, beside its `__init__`."""
+
+COMPILER = "modelwheel.compiler"
+"""Its folders are rooms with a table of their own."""
 
 
 def _module_name(path: Path) -> str:
@@ -59,45 +66,90 @@ def room_of(module: str) -> str:
     return module.partition(".")[2].partition(".")[0]
 
 
-def drawn() -> dict[str, set[str]]:
-    """The page's table: every room, in its order, with the rooms that it may import."""
+def inner_room_of(module: str) -> str:
+    """As `room_of`, with the folders of the compiler: `.ir`; `.` for modules directly in it."""
+    if not f"{module}.".startswith(f"{COMPILER}."):
+        return room_of(module)
+    folder = module.removeprefix(COMPILER).removeprefix(".").partition(".")[0]
+    return f".{folder}" if (PACKAGE / "compiler" / folder).is_dir() else "."
+
+
+Arrows: TypeAlias = dict[str, set[str]]
+"""Rooms, in their order, with the rooms that they import."""
+
+
+def drawn(*, inner: bool) -> Arrows:
+    """A table of the page: the package's, or the compiler's."""
     text = PAGE.read_text(encoding="utf-8")
-    return {room: set(re.findall(r"`(\w+)`", allowed)) for room, allowed in _ROW.findall(text)}
+    return {
+        room: set(re.findall(r"`([\w.]+)`", allowed))
+        for room, allowed in _ROW.findall(text)
+        if room.startswith(".") is inner
+    }
 
 
-def measured() -> dict[str, set[str]]:
+def measured(*, inner: bool) -> Arrows:
     """The same from the code.
 
     Left out: `__init__`, which holds the version and may be read by all, and names `api`, which it imports on first use;
     and `__main__`.
     """
-    rooms: dict[str, set[str]] = {}
+    room = inner_room_of if inner else room_of
+    rooms: Arrows = {}
     for module in SOURCES:
-        room = room_of(module)
-        imported = {room_of(other) for other in imported_modules(module)}
-        rooms.setdefault(room, set()).update(imported - {room, ""})
-    return {room: arrows for room, arrows in rooms.items() if room not in ("", "__main__")}
+        if inner and room_of(module) != "compiler":
+            continue
+        imported = {room(other) for other in imported_modules(module)}
+        rooms.setdefault(room(module), set()).update(imported - {room(module), ""})
+    return {name: arrows for name, arrows in rooms.items() if name not in ("", "__main__")}
 
 
-def test_the_page_names_every_room() -> None:
-    assert sorted(drawn()) == sorted(measured())
+TABLES = pytest.mark.parametrize("inner", [False, True], ids=["package", "compiler"])
 
 
-@pytest.mark.parametrize("room", sorted(measured()))
-def test_a_room_imports_what_the_page_allows(room: str) -> None:
+@TABLES
+def test_the_page_names_every_room(inner: bool) -> None:
+    assert sorted(drawn(inner=inner)) == sorted(measured(inner=inner))
+
+
+@pytest.mark.parametrize(
+    ("inner", "room"),
+    [(inner, room) for inner in (False, True) for room in sorted(measured(inner=inner))],
+)
+def test_a_room_imports_what_the_page_allows(inner: bool, room: str) -> None:
     """Also no less: an arrow that is no longer used is taken off the page."""
-    assert sorted(measured()[room]) == sorted(drawn()[room])
+    assert sorted(measured(inner=inner)[room]) == sorted(drawn(inner=inner)[room])
 
 
-def test_arrows_point_to_earlier_rooms() -> None:
-    order = list(drawn())
+@TABLES
+def test_arrows_point_to_earlier_rooms(inner: bool) -> None:
+    order = [*drawn(inner=False), *drawn(inner=inner)]
     upward = [
         f"{room} -> {other}"
-        for room, allowed in drawn().items()
+        for room, allowed in drawn(inner=inner).items()
         for other in allowed
         if order.index(other) >= order.index(room)
     ]
     assert upward == []
+
+
+def test_nobody_imports_the_compiler() -> None:
+    importers = [room for room, arrows in measured(inner=False).items() if "compiler" in arrows]
+    assert importers == []
+
+
+def test_no_folder_is_a_corridor() -> None:
+    folders = {path.parent for path in SOURCES.values()}
+    counted = {folder: len(list(folder.glob("[!_]*.py"))) for folder in folders}
+    assert {folder for folder, modules in counted.items() if modules > LARGEST_FOLDER} == set()
+
+
+def test_modules_of_the_compiler_have_names_of_their_own() -> None:
+    """A module may only share its name with the folder that it is in."""
+    rooms = ("program", "model", "workers", "compiler")
+    modules = [m for m in SOURCES if room_of(m) in rooms and SOURCES[m].name != "__init__.py"]
+    names = [module.rpartition(".")[2] for module in modules]
+    assert sorted({name for name in names if names.count(name) > 1}) == []
 
 
 def test_modules_do_not_import_each_other_in_circles() -> None:
@@ -105,11 +157,23 @@ def test_modules_do_not_import_each_other_in_circles() -> None:
     TopologicalSorter(graph).prepare()  # raises CycleError, which shows the circle
 
 
-def test_only_the_worker_imports_tensorflow() -> None:
-    importers = {
+def test_only_the_compiler_imports_tensorflow() -> None:
+    importers = _importers("tensorflow")
+    assert importers  # else this test would look in the wrong place
+    assert {m for m in importers if not m.startswith(f"{COMPILER}.")} == {
+        "modelwheel.bench.sides.tensorflow"
+    }
+
+
+@pytest.mark.parametrize("package", ["tensorflow", "google.protobuf"])
+def test_passes_see_neither_tensorflow_nor_protobuf(package: str) -> None:
+    seeing = [m for m in _importers(package) if inner_room_of(m) in (".passes", ".ir", "program")]
+    assert seeing == []
+
+
+def _importers(package: str) -> set[str]:
+    return {
         module
         for module in SOURCES
-        if any(name.split(".")[0] == "tensorflow" for name in imported_names(module))
+        if any(f"{name}.".startswith(f"{package}.") for name in imported_names(module))
     }
-    assert importers  # else this test would look in the wrong place
-    assert {m for m in importers if not m.startswith("modelwheel.compiler.")} == set()

@@ -16,7 +16,15 @@ from . import (  # noqa: F401 - they add their commands to the application
     runs,
 )
 from .app import app, main
-from .measuring import bench, profile, tune
-from .releasing import indexes, provenance, publishing, recipe, release, tagging, wheels
+from .measuring import bench, profile, tune  # noqa: F401
+from .releasing import (  # noqa: F401
+    indexes,
+    provenance,
+    publishing,
+    recipe,
+    release,
+    tagging,
+    wheels,
+)
 
 __all__ = ["app", "main"]
