@@ -11,7 +11,7 @@ from typing import ClassVar
 from . import errors
 from .errors import ModelwheelError, UsageError
 from .resources import read_text
-from .util import process
+from .util.processes import process
 
 _HEAD = re.compile(r"^## (MW[0-9]{3}) (.+)$", re.MULTILINE)
 

@@ -31,7 +31,7 @@ from rich.table import Table
 from modelwheel.errors import ModelwheelError
 from modelwheel.sandbox.choose import Sandbox, choose_sandbox
 from modelwheel.sandbox.policy import Limits, Policy
-from modelwheel.util.process import run as run_program
+from modelwheel.util.processes.process import run as run_program
 from modelwheel.util.text import one_line
 from modelwheel.workers.jobs import FreezeRequest, ReferenceRequest
 from modelwheel.workers.pool import WorkerPool

@@ -162,7 +162,7 @@ JOBS = {
 
 _BUILD = """
 import sys
-from modelwheel.util.process import run
+from modelwheel.util.processes.process import run
 run([sys.executable, "-c", sys.argv[1], sys.argv[2]])
 """
 _COMPILER = """

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from modelwheel.store.garbage import list_entries
 from modelwheel.store.store import Store
+from modelwheel.store.upkeep.garbage import list_entries
 from tests.support.commands import Modelwheel
 from tests.support.wheels import HOST, LOWEST, Built
 

@@ -255,8 +255,8 @@ def test_a_store_that_cannot_be_used(modelwheel: Modelwheel, spec: Path) -> None
 
 def test_internal_errors_are_reported_in_a_sentence(spec: Path, tmp_path: Path) -> None:
     script = (
-        "import sys, modelwheel.engine.plan\n"
-        "modelwheel.engine.plan.plan = lambda *_: 1 // 0\n"
+        "import sys, modelwheel.engine.planning.plan\n"
+        "modelwheel.engine.planning.plan.plan = lambda *_: 1 // 0\n"
         "from modelwheel.cli import main\n"
         "sys.argv[0] = 'modelwheel'\nmain()"
     )

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from modelwheel.store.garbage import collect_garbage
 from modelwheel.store.keys import action_key
+from modelwheel.store.upkeep.garbage import collect_garbage
 from tests.kills import toy_build
 from tests.kills.attempts import (
     examine_files,

@@ -19,7 +19,7 @@ from modelwheel.sandbox.choose import Sandbox
 from modelwheel.sandbox.messages import READY
 from modelwheel.sandbox.policy import Access, Limits, SandboxError, environment
 from modelwheel.sandbox.run import run_sandboxed
-from modelwheel.util.process import ProcessTimeoutError
+from modelwheel.util.processes.process import ProcessTimeoutError
 from tests.support.prison import find
 from tests.support.waiting import wait_until
 

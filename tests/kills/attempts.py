@@ -17,7 +17,7 @@ from pathlib import Path
 from random import Random
 
 from modelwheel.cli import main
-from modelwheel.store.garbage import list_entries
+from modelwheel.store.upkeep.garbage import list_entries
 from tests.kills import toy_build
 from tests.support.faults.victims import Victim
 from tests.support.stores import open_store

@@ -17,7 +17,7 @@ import s3fs  # noqa: F401 - once, and not in each process that is killed
 from modelwheel.store.keys import action_key
 from modelwheel.store.opening import open_store
 from modelwheel.store.store import Store
-from modelwheel.store.whole import verify_store
+from modelwheel.store.upkeep.whole import verify_store
 from tests.kills.publishing import serving
 from tests.kills.scenarios import Scenario
 from tests.support.faults.calls import DISK, NETWORK

@@ -16,8 +16,8 @@ from typing import ClassVar, final
 
 from modelwheel.engine.delivery import deliver, deliver_directory, deliver_report
 from modelwheel.packaging.checksums import CHECKSUMS
-from modelwheel.store.garbage import collect_garbage, list_entries
 from modelwheel.store.keys import action_key
+from modelwheel.store.upkeep.garbage import collect_garbage, list_entries
 from modelwheel.wheelfile.reports import REPORT_SUFFIX
 from tests.kills import toy_build
 from tests.kills.attempts import (

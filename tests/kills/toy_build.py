@@ -23,7 +23,7 @@ from modelwheel.sandbox.policy import Policy
 from modelwheel.source.fetch import fetch, is_at_hand
 from modelwheel.store.records import Record
 from modelwheel.store.store import Store
-from modelwheel.util.process import run
+from modelwheel.util.processes.process import run
 from modelwheel.workers.jobs import InspectRequest, Job
 from modelwheel.workers.pool import WorkerPool
 from tests.support.faults.victims import say

@@ -13,7 +13,7 @@ from typing import Any
 from modelwheel.engine.steps.base import LocalStep, Records, Workspace
 from modelwheel.errors import CompileError
 from modelwheel.store.store import Store
-from modelwheel.util.process import run
+from modelwheel.util.processes.process import run
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from typing import Any
 
 import psutil
 
-from modelwheel.store.garbage import list_entries
 from modelwheel.store.store import Store
+from modelwheel.store.upkeep.garbage import list_entries
 from tests.support.commands import COMMAND, Modelwheel
 
 

@@ -79,7 +79,7 @@ def _load_command() -> Callable[[list[str]], None]:
     """Imports what most commands need, and what prints help and tables."""
     import modelwheel.cli
     import modelwheel.cli.display.tables
-    import modelwheel.engine.plan
+    import modelwheel.engine.planning.plan
 
     def call(arguments: list[str]) -> None:
         sys.argv = ["modelwheel", *arguments]

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from modelwheel.store.inventory import StoredRecord, list_records, read_records
 from modelwheel.store.keys import action_key
 from modelwheel.store.records import Record
 from modelwheel.store.store import Store
+from modelwheel.store.upkeep.inventory import StoredRecord, list_records, read_records
 
 KEY = action_key("test", input=1)
 CONTENT = {"program.json": b"{}", "objects/a.o": b"\x7fELF" * 1000, "empty": b""}

@@ -13,7 +13,7 @@ from modelwheel import errors
 from modelwheel.codes import Code, all_codes, find_code
 from modelwheel.errors import ModelwheelError, SpecError, UsageError
 from modelwheel.sandbox.policy import SandboxError
-from modelwheel.util import process
+from modelwheel.util.processes import process
 from modelwheel.workers.endings import WorkerError
 from tests.support import codes_page
 

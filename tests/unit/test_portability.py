@@ -25,11 +25,11 @@ ALLOWED = {
     # Windows has no such locks: what a killed process leaves stays there.
     "util/unfinished.py": {"fcntl", "geteuid", "O_NOFOLLOW", "O_NONBLOCK"},
     "bench/compare.py": {"getloadavg"},
-    "util/process.py": {"resource"},
-    "util/probing.py": {"fork", "WNOHANG", "SIGKILL", "resource"},
-    "util/groups.py": {"killpg", "SIGKILL"},
+    "util/processes/process.py": {"resource"},
+    "util/processes/probing.py": {"fork", "WNOHANG", "SIGKILL", "resource"},
+    "util/processes/groups.py": {"killpg", "SIGKILL"},
     # A note in docs/security.md says what ends there.
-    "util/guard.py": {"posix_spawn"},
+    "util/processes/guard.py": {"posix_spawn"},
     # Launched on POSIX systems alone; Windows has job objects.
     "sandbox/landlock.py": {"O_CLOEXEC", "O_PATH"},
     "sandbox/rlimits.py": {"getuid", "resource", "uname"},

@@ -16,7 +16,7 @@ from packaging.version import Version
 
 from .. import extras
 from ..errors import EnvironmentProblemError, UsageError
-from ..util.process import ProcessError, run
+from ..util.processes.process import ProcessError, run
 from ..util.watching import Watcher, step
 from ..versions import TENSORFLOW_VARIABLE, TENSORFLOW_VERSION
 

@@ -16,7 +16,7 @@ from ..errors import EnvironmentProblemError, ModelwheelError
 from ..model.schema import Schema
 from ..sandbox.choose import Sandbox
 from ..store.store import Store
-from ..util.process import Completed, run
+from ..util.processes.process import Completed, run
 from ..util.text import one_line
 from ..util.watching import Watcher, each, step
 from ..wheelfile.reports import Report

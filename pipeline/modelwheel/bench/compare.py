@@ -20,7 +20,7 @@ from ..levels import LEVELS, cpu_level, cpu_name
 from ..program.program import Program
 from ..request import Extent
 from ..sandbox.choose import Sandbox
-from ..util.groups import kill_group
+from ..util.processes.groups import kill_group
 from ..util.watching import NOBODY, Watcher, each, step
 from ..verify.environment import InstalledWheel, compile_modules, install_wheel
 from ..wheelfile.wheel import open_wheel

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..levels import Level, cpu_level, levels_of
-from ..util.process import ProcessError
+from ..util.processes.process import ProcessError
 from .native import compile_cpp
 from .patched import is_possible, patched_package
 

@@ -6,7 +6,7 @@ import os
 import shlex
 from pathlib import Path
 
-from ..util.process import run
+from ..util.processes.process import run
 
 
 def compile_cpp(source: Path, result: Path, *options: str) -> None:

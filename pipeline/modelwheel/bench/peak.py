@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ..errors import EnvironmentProblemError
 from ..levels import Level
-from ..util.process import ProcessError
+from ..util.processes.process import ProcessError
 from .native import compile_cpp
 
 _SOURCE = """\

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import VerifyError
 from ..sandbox.choose import Sandbox
 from ..sandbox.policy import Access, environment
-from ..util.groups import kill_group
+from ..util.processes.groups import kill_group
 from ..util.text import one_line
 
 if TYPE_CHECKING:

@@ -7,7 +7,6 @@ from . import (  # noqa: F401 - they add their commands to the application
     cache,
     clusters,
     configuration,
-    export,
     installed,
     maintenance,
     planning,
@@ -18,6 +17,7 @@ from . import (  # noqa: F401 - they add their commands to the application
 from .app import app, main
 from .measuring import bench, profile, tune  # noqa: F401
 from .releasing import (  # noqa: F401
+    export,
     indexes,
     provenance,
     publishing,

@@ -22,7 +22,7 @@ from typer.models import CommandFunctionType
 from .. import __version__, errors, project
 from ..api.settings import close_stores
 from ..errors import EnvironmentProblemError, ModelwheelError, UsageError
-from ..util import process
+from ..util.processes import process
 from ..util.text import one_line
 from .output import (
     be_quiet,

@@ -74,7 +74,7 @@ def run_build(
     from ..config import load_config
     from ..engine import build as builder
     from ..engine.finished import find_all_finished
-    from ..engine.forecast import Forecast
+    from ..engine.planning.forecast import Forecast
     from ..engine.reporting import Several
     from ..engine.requirements import require_for_build
     from ..sandbox.choose import UNUSED

@@ -23,10 +23,10 @@ from .stores import with_store
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ..store.garbage import Collected
-    from ..store.statistics import Statistics
     from ..store.store import Store
-    from ..store.whole import Damaged
+    from ..store.upkeep.garbage import Collected
+    from ..store.upkeep.statistics import Statistics
+    from ..store.upkeep.whole import Damaged
 
 cache = Application(
     name="cache",
@@ -67,8 +67,8 @@ def _show(
             "options of a command follow its name",
         )
         return
-    from ..store.garbage import collect_garbage
-    from ..store.summary import describe, summarise
+    from ..store.upkeep.garbage import collect_garbage
+    from ..store.upkeep.summary import describe, summarise
 
     store = open_store()
     with _telling("removing old entries" if remove_unused is not None else "reading the store"):
@@ -87,7 +87,7 @@ def _show(
 @with_store
 def stats(as_json: AsJson = False) -> None:
     """Show how much a store holds, by kinds of results and by when they were last used."""
-    from ..store.statistics import take_statistics
+    from ..store.upkeep.statistics import take_statistics
 
     with _telling("reading the store"):
         found = take_statistics(open_store())
@@ -145,7 +145,7 @@ def gc(
 
     What a running build may read stays until it has ended, and files less than a day old may be kept, too.
     """
-    from ..store.garbage import collect_garbage
+    from ..store.upkeep.garbage import collect_garbage
 
     if unused is None and max_size is None and not keep and not keep_release:
         raise UsageError(
@@ -182,7 +182,7 @@ def verify(
     as_json: AsJson = False,
 ) -> None:
     """Read every result of a store with all its files, and say which are damaged."""
-    from ..store.whole import verify_store
+    from ..store.upkeep.whole import verify_store
     from ..util.words import count, size_text
 
     opened = open_store()
@@ -210,7 +210,7 @@ def copy(
     Every file is compared with its hash on the way. Signatures of results stay.
     """
     from ..store.opening import open_store as open_address
-    from ..store.whole import copy_store
+    from ..store.upkeep.whole import copy_store
     from ..util.words import count, size_text
 
     if not is_url(source) and not Path(source).is_dir():

@@ -56,7 +56,7 @@ def list_(
 def _search_path(python: Path) -> list[str]:
     """The `sys.path` of another interpreter, without the directory where it is started."""
     from ..errors import UsageError
-    from ..util.process import ProcessError, run
+    from ..util.processes.process import ProcessError, run
     from ..util.records import parse_json
 
     script = "import json, sys; print(json.dumps(sys.path))"

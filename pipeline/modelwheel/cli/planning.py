@@ -33,10 +33,10 @@ from .sandboxes import SandboxMode, open_sandbox
 from .stores import with_store
 
 if TYPE_CHECKING:
-    from ..engine.changes import Reason
-    from ..engine.plan import Survey
+    from ..engine.planning.changes import Reason
+    from ..engine.planning.plan import Survey
+    from ..engine.planning.why import Explainer
     from ..engine.steps import Goal
-    from ..engine.why import Explainer
     from ..request import Request
     from ..sandbox.policy import Policy
     from ..spec import Spec
@@ -164,7 +164,7 @@ def _print_list(
 def _print_plan(
     requests: Sequence[Request], goal: Goal, mode: Policy | None, as_json: bool
 ) -> None:
-    from ..engine.plan import plan as make_plan
+    from ..engine.planning.plan import plan as make_plan
     from .display.plans import total
 
     store = open_store()
@@ -189,9 +189,9 @@ def _print_answers(
     workers: int | None,
     as_json: bool,
 ) -> None:
-    from ..engine.cost import estimate
-    from ..engine.plan import survey
-    from ..engine.why import Explainer
+    from ..engine.planning.cost import estimate
+    from ..engine.planning.plan import survey
+    from ..engine.planning.why import Explainer
     from .display.plans import answer_json, cost_lines, reason_lines, total
 
     store = open_store()
@@ -223,7 +223,7 @@ def _since(
     surveys: Sequence[Survey], goal: Goal, store: Store, explainer: Explainer, revision: str
 ) -> dict[str, Sequence[Reason]]:
     """What must be built again since a revision, and why, by the step's name."""
-    from ..engine.since import surveys_at
+    from ..engine.planning.since import surveys_at
 
     with store.scratch() as scratch:
         reasons: dict[str, Sequence[Reason]] = {}

@@ -17,7 +17,7 @@ from ..errors import UsageError, WheelError
 from ..platforms import Platform, host_platform
 from ..spec import Spec
 from ..util.files import write_atomically
-from ..util.process import ProcessError, run
+from ..util.processes.process import ProcessError, run
 from .headers import ENTRY, flatten_headers
 
 UNFILLED_BASE = "@TOOL_BASE@"

@@ -7,7 +7,7 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
-from ..util.process import ProcessError, kill_all
+from ..util.processes.process import ProcessError, kill_all
 from ..verify.environment import create_environment, install
 from ..versions import NUMPY_REQUIREMENT
 

@@ -24,9 +24,9 @@ from ..prerequisites import BUILD_BYTES, Missing
 from ..sandbox.choose import find_sandbox
 from ..store.disk import CACHE_VARIABLE, default_root
 from ..store.store import Store
-from ..store.summary import find_problem, missing_upstream
+from ..store.upkeep.summary import find_problem, missing_upstream
 from ..util.http import Patience, Reader, explain
-from ..util.process import ProcessError, run
+from ..util.processes.process import ProcessError, run
 from ..util.urls import redact
 from ..util.words import count, first_few, size_text
 from ..versions import CMAKE_MINIMUM, GIT_MINIMUM, TENSORFLOW_PYTHONS, TENSORFLOW_VERSION

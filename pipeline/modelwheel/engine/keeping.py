@@ -8,14 +8,14 @@ from typing import get_args
 
 from ..errors import StoreError
 from ..request import Request
-from ..store.inventory import kind_of, label_of, list_records, read_records
-from ..store.reachable import hashes_in, holding, reachable
 from ..store.store import Store
+from ..store.upkeep.inventory import kind_of, label_of, list_records, read_records
+from ..store.upkeep.reachable import hashes_in, holding, reachable
 from ..util.files import digest_file
 from ..util.text import one_line
 from ..wheelfile.contents import open_contents
 from .notes import meaning_key
-from .plan import plan
+from .planning.plan import plan
 from .steps import Goal
 from .steps.distribution import ObjectsStep, RuntimeStep, VerifyStep
 from .steps.kernels import KernelsStep

@@ -15,7 +15,7 @@ from ..platforms import host_platform
 from ..prerequisites import Missing
 from ..request import Request
 from ..store.store import Store
-from .plan import PlannedStep, plan
+from .planning.plan import PlannedStep, plan
 from .steps import Goal
 
 

@@ -19,7 +19,7 @@ from ..errors import ModelwheelError
 from ..sandbox.choose import Sandbox
 from ..store.records import Record
 from ..store.store import Store
-from ..util.process import kill_all
+from ..util.processes.process import kill_all
 from .ahead import Ahead
 from .reporting import Reporter
 from .running import Done, GivenUpError, Halt, Order, Place, Pool, run_step

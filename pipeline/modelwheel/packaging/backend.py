@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from ..errors import WheelError
-from ..util.process import ProcessError, run
+from ..util.processes.process import ProcessError, run
 from ..util.remembering import Remembered, packages_mark, programs_mark
 from .template import SOURCE_DATE_EPOCH
 

@@ -19,7 +19,7 @@ from ..errors import WheelError
 from ..levels import LEVELS
 from ..platforms import ARCHITECTURES, PLATFORMS, Platform
 from ..signature import Tensor
-from ..util.process import ProcessError, run
+from ..util.processes.process import ProcessError, run
 from .backend import STEERING, explain
 from .kernels import read_kernels
 from .project import MANIFEST_FILE, load_manifests, project_context, require_files

@@ -21,7 +21,7 @@ from pydantic import ValidationError
 from .. import __version__
 from ..assembly.manifest import File, Manifest
 from ..engine.build import BuildOptions, BuildResult, build
-from ..engine.plan import plan
+from ..engine.planning.plan import plan
 from ..engine.reporting import Reporter
 from ..errors import EnvironmentProblemError, ModelwheelError, ReplayError, SpecError
 from ..limits import Limits

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 
 from ..errors import UsageError
 from ..source.git.repository import FOREIGN
-from ..util.process import Completed, ProcessError, run
+from ..util.processes.process import Completed, ProcessError, run
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from ..platforms import (
     WHEEL_PLATFORMS,
     host_system,
 )
-from ..util.process import Completed, run, stream
+from ..util.processes.process import Completed, run, stream
 from ..util.python import module_command
 from ..util.unfinished import temporary_directory
 from .containers import container_setting

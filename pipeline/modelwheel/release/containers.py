@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Mapping
 
 from ..errors import EnvironmentProblemError
-from ..util.process import ProcessError, ProcessTimeoutError, run
+from ..util.processes.process import ProcessError, ProcessTimeoutError, run
 
 ENGINES = ("docker", "podman")
 """The engines that cibuildwheel supports, the preferred one first."""

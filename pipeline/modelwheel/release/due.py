@@ -12,7 +12,7 @@ from pathlib import Path
 from ..errors import PublishError, SpecError
 from ..index.release_list import version_of
 from ..spec import Spec
-from ..util.process import ProcessError
+from ..util.processes.process import ProcessError
 from ..util.text import one_line
 from .changes import WorkingTree
 from .selection import find_change, release_tag, require_publishable, require_released_once

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 from ..config import Index, Mode, ReleaseRules
 from ..errors import RepositoryError, UsageError
 from ..util.files import find_checkout, write_atomically
-from ..util.process import ProcessError, run
+from ..util.processes.process import ProcessError, run
 from ..util.records import JsonRecord
 from ..util.words import count
 from .files import Answers, File, Service, files_of

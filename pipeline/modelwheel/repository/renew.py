@@ -9,7 +9,7 @@ from typing import Literal
 
 from ..config import load_config
 from ..util.files import write_atomically
-from ..util.process import ProcessError, run
+from ..util.processes.process import ProcessError, run
 from ..util.records import JsonRecord
 from ..util.removal import remove
 from ..util.unfinished import temporary_directory

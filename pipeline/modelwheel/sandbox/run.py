@@ -11,8 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-from ..util.groups import kill_group
-from ..util.process import Completed, ProcessTimeoutError, known_to_kill_all
+from ..util.processes.groups import kill_group
+from ..util.processes.process import Completed, ProcessTimeoutError, known_to_kill_all
 from ..util.words import time_text
 from .choose import Sandbox
 from .policy import Access, Limits

@@ -17,7 +17,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 import modelwheel
 
-from ..util.groups import CREATION_FLAGS, kill_group
+from ..util.processes.groups import CREATION_FLAGS, kill_group
 from .layout import library_paths
 from .messages import READY
 from .policy import Access, Limits, SandboxError, with_home

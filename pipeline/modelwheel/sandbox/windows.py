@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..util.groups import CREATION_FLAGS
+from ..util.processes.groups import CREATION_FLAGS
 from .policy import Access, Limits, SandboxError, with_home
 
 _EXTENDED_LIMITS = 9

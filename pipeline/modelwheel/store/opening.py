@@ -6,8 +6,8 @@ from pathlib import Path
 
 from ..util.places import is_url
 from .backends.objects import ObjectBackend
-from .eviction import DEFAULT_BYTES
 from .layers import Policy
+from .objects.eviction import DEFAULT_BYTES
 from .store import Store
 
 

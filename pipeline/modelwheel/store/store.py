@@ -27,14 +27,14 @@ from ..util.trees import open_regular, open_tree
 from .backends.base import Backend
 from .backends.directory import DirectoryBackend
 from .backends.objects import ObjectBackend
-from .claims import Claims
 from .disk import default_root, disk_errors, is_read_only, work_errors
-from .eviction import DEFAULT_BYTES, CacheLimit
 from .layers import Layer, OwnLayer, Policy, Upstream
 from .leases import Lease
 from .locks import acquire
+from .objects.claims import Claims
+from .objects.eviction import DEFAULT_BYTES, CacheLimit
+from .objects.remote import OwnRemote, UpstreamRemote
 from .records import Record, parse
-from .remote import OwnRemote, UpstreamRemote
 from .scratch import ScratchSpace
 
 

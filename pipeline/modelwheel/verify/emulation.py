@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import EnvironmentProblemError
-from ..util.process import ProcessError, run
+from ..util.processes.process import ProcessError, run
 from ..util.python import module_command
 
 _LIBRARIES = ("libc6", "libexpat1", "libffi8", "libgcc-s1", "libstdc++6", "zlib1g")

@@ -14,7 +14,7 @@ from ..errors import VerifyError, WheelError
 from ..sandbox.choose import Sandbox
 from ..sandbox.policy import Access, environment
 from ..sandbox.run import run_sandboxed
-from ..util.process import Completed, ProcessError, run, signal_name
+from ..util.processes.process import Completed, ProcessError, run, signal_name
 from ..util.python import module_command
 from ..util.text import safe_lines
 from ..util.unfinished import temporary_directory

@@ -9,7 +9,7 @@ from ..errors import VerifyError
 from ..sandbox.choose import Sandbox
 from ..sandbox.policy import Access, environment
 from ..sandbox.run import run_sandboxed
-from ..util.process import ProcessError, signal_name
+from ..util.processes.process import ProcessError, signal_name
 from ..util.text import safe_lines
 from ..util.unfinished import temporary_directory
 from .selftest import asked_for, replaced_in

@@ -23,7 +23,7 @@ from .. import errors
 from ..errors import CompileError, ModelwheelError
 from ..sandbox.choose import Sandbox, choose_sandbox
 from ..sandbox.policy import Access, Limits, Policy, environment
-from ..util.groups import kill_group
+from ..util.processes.groups import kill_group
 from ..util.text import one_line, safe_lines
 from ..versions import TENSORFLOW_VARIABLE, TENSORFLOW_VERSION
 from .endings import (

@@ -12,7 +12,7 @@ import pytest
 
 from modelwheel import __version__, errors, project
 from modelwheel.errors import ModelwheelError
-from modelwheel.util import process
+from modelwheel.util.processes import process
 from tests.support.commands import COMMAND, GROUP, Modelwheel, run
 
 
@@ -94,7 +94,7 @@ def test_help_has_the_exit_code_of_every_error(modelwheel: Modelwheel) -> None:
 _PROBE = """
 import logging, sys
 from modelwheel.cli import app, main
-from modelwheel.util.process import run
+from modelwheel.util.processes.process import run
 
 @app.command()
 def probe() -> None:

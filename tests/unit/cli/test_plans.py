@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from modelwheel.cli.display.plans import cost_lines
-from modelwheel.engine.cost import Cost
+from modelwheel.engine.planning.cost import Cost
 from modelwheel.errors import UsageError
 from modelwheel.request import make_request
 from modelwheel.spec import load_spec

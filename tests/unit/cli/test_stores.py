@@ -20,7 +20,7 @@ from modelwheel.store.backends.objects import ObjectBackend
 from modelwheel.store.layers import Policy
 from modelwheel.store.signatures import KEY_VARIABLE, Signer
 from modelwheel.store.store import Store
-from modelwheel.store.summary import find_problem
+from modelwheel.store.upkeep.summary import find_problem
 from tests.support.commands import Modelwheel
 from tests.support.object_stores import serve_objects
 from tests.support.stores import KEY, make, record_file

@@ -9,7 +9,7 @@ import pytest
 
 from modelwheel.engine import ahead
 from modelwheel.engine.ahead import Ahead
-from modelwheel.util.process import run
+from modelwheel.util.processes.process import run
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from modelwheel.engine.changes import Reason, compare
+from modelwheel.engine.planning.changes import Reason, compare
 
 _A, _B = "a" * 64, "b" * 64
 _MEANINGS: dict[str, dict[str, Any]] = {}

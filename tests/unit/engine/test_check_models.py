@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from modelwheel.engine.check_models import check_models
-from modelwheel.engine.plan import plan
+from modelwheel.engine.planning.plan import plan
 from modelwheel.errors import CompileError, SourceError, SpecError, UnsupportedModelError
 from modelwheel.request import make_request
 from modelwheel.spec import load_spec

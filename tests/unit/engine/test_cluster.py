@@ -24,9 +24,9 @@ from modelwheel.engine.steps.base import Step
 from modelwheel.errors import ClusterError, CompileError
 from modelwheel.sandbox.policy import Policy
 from modelwheel.store import opening
-from modelwheel.store.garbage import list_entries
-from modelwheel.store.inventory import take_inventory
 from modelwheel.store.store import Store
+from modelwheel.store.upkeep.garbage import list_entries
+from modelwheel.store.upkeep.inventory import take_inventory
 from tests.support.cluster_toys import ClusterToy, VitalToy, chain, note, noted
 from tests.support.clusters import MODEL_KEY, ROOT, Cluster, cluster, executor, make_keys, run_toys
 from tests.support.object_stores import serve_objects

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from modelwheel.engine.cost import estimate, makespan
-from modelwheel.engine.plan import Survey, survey
+from modelwheel.engine.planning.cost import estimate, makespan
+from modelwheel.engine.planning.plan import Survey, survey
 from modelwheel.request import make_request
 from modelwheel.spec import load_spec
 from modelwheel.store.history import History
@@ -58,7 +58,7 @@ def test_steps_that_ran_before_take_as_long_again(tmp_path: Path, store: Store) 
 def test_others_are_estimated_by_kind_and_size(
     tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("modelwheel.engine.cost._NEAREST", 1)
+    monkeypatch.setattr("modelwheel.engine.planning.cost._NEAREST", 1)
     pretend_build(_survey(tmp_path, store, "small", 10).request, store, seconds=1.0)
     pretend_build(_survey(tmp_path, store, "large", 10_000).request, store, seconds=9.0)
     cost = estimate([_survey(tmp_path, store, "other", 9_000)], History(store), 1)

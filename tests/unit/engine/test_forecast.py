@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from modelwheel.engine import forecast
-from modelwheel.engine.forecast import Forecast, seconds_by_kind
+from modelwheel.engine.planning import forecast
+from modelwheel.engine.planning.forecast import Forecast, seconds_by_kind
 from modelwheel.engine.tally import Tally
 from modelwheel.errors import StoreError
 from modelwheel.store.history import remember

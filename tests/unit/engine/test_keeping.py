@@ -9,7 +9,7 @@ import pytest
 
 from modelwheel.engine.keeping import needed_results
 from modelwheel.engine.notes import meaning_key
-from modelwheel.engine.plan import plan
+from modelwheel.engine.planning.plan import plan
 from modelwheel.errors import StoreError
 from modelwheel.model.inspection import INSPECTION
 from modelwheel.request import make_request

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from modelwheel.engine.plan import plan
+from modelwheel.engine.planning.plan import plan
 from modelwheel.engine.steps.model import InspectStep
 from modelwheel.model.inspection import INSPECTION
 from modelwheel.request import Request, make_request

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from modelwheel.engine import requirements
-from modelwheel.engine.plan import PlannedStep, State
+from modelwheel.engine.planning.plan import PlannedStep, State
 from modelwheel.engine.requirements import require_for_build
 from modelwheel.engine.steps import Goal
 from modelwheel.errors import EnvironmentProblemError

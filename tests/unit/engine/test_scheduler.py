@@ -16,10 +16,10 @@ import pytest
 from modelwheel.engine.scheduler import Outcome, Task, Tools, run_steps
 from modelwheel.engine.steps.base import Step
 from modelwheel.errors import CompileError, EnvironmentProblemError, UnsupportedModelError
-from modelwheel.store.garbage import list_entries
 from modelwheel.store.records import Record
 from modelwheel.store.store import Store
-from modelwheel.util.process import ProcessError, run
+from modelwheel.store.upkeep.garbage import list_entries
+from modelwheel.util.processes.process import ProcessError, run
 from tests.support.sandboxes import NONE
 from tests.support.stores import finish, start
 from tests.support.toys import (

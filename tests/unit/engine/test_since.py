@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from modelwheel.engine.plan import survey
-from modelwheel.engine.since import surveys_at
-from modelwheel.engine.why import Explainer
+from modelwheel.engine.planning.plan import survey
+from modelwheel.engine.planning.since import surveys_at
+from modelwheel.engine.planning.why import Explainer
 from modelwheel.errors import UsageError
 from modelwheel.request import Request, make_request
 from modelwheel.spec import load_spec

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from modelwheel.engine.changes import Reason
-from modelwheel.engine.plan import survey
+from modelwheel.engine.planning.changes import Reason
+from modelwheel.engine.planning.plan import survey
+from modelwheel.engine.planning.why import FOLLOWS, Explainer, group
 from modelwheel.engine.steps import bundle, distribution, profile
-from modelwheel.engine.why import FOLLOWS, Explainer, group
 from modelwheel.packaging import kernels, objects, runtime, template
 from modelwheel.request import Request, make_request
 from modelwheel.spec import load_spec

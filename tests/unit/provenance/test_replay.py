@@ -11,8 +11,8 @@ from modelwheel.engine.reporting import SilentReporter
 from modelwheel.errors import ReplayError
 from modelwheel.provenance.replay import Link, choose_store, require_whole, trace
 from modelwheel.spec import load_spec
-from modelwheel.store.garbage import list_entries
 from modelwheel.store.store import Store
+from modelwheel.store.upkeep.garbage import list_entries
 from modelwheel.wheelfile.contents import open_contents
 from tests.support.described import describe, wheel_files, write_wheel
 from tests.support.sandboxes import NONE

@@ -26,7 +26,7 @@ from modelwheel.source.git import repository as git_repository
 from modelwheel.source.git.repository import Remote
 from modelwheel.spec import GitSource
 from modelwheel.store.store import Store
-from modelwheel.util.process import Ceiling
+from modelwheel.util.processes.process import Ceiling
 from tests.support import repositories
 from tests.support.sources import (
     MODEL,

@@ -25,8 +25,8 @@ from modelwheel.spec.sources import (
     ZenodoSource,
     source_of,
 )
-from modelwheel.store.garbage import collect_garbage
 from modelwheel.store.store import Store
+from modelwheel.store.upkeep.garbage import collect_garbage
 from tests.support.file_host import Answer, FileHost, serve_files
 from tests.support.indexes import PASSWORD, USER, serve_index
 from tests.support.sources import MODEL, closed_port, onnx_with_weights, read, refusal, write

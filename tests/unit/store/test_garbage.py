@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from modelwheel.store.garbage import collect_garbage, disk_usage, list_entries
 from modelwheel.store.history import remember
 from modelwheel.store.keys import action_key
 from modelwheel.store.store import Store
+from modelwheel.store.upkeep.garbage import collect_garbage, disk_usage, list_entries
 from tests.support.portability import both_systems
 from tests.support.stores import KEY, blob_file, make, record_file
 

@@ -10,12 +10,12 @@ import pytest
 
 from modelwheel.errors import StoreError
 from modelwheel.store.backends.base import Entry
-from modelwheel.store.garbage import collect_garbage
 from modelwheel.store.history import History, forget, remember, remember_use
 from modelwheel.store.keys import action_key
 from modelwheel.store.layers import Policy
 from modelwheel.store.store import Store
-from modelwheel.store.whole import copy_store
+from modelwheel.store.upkeep.garbage import collect_garbage
+from modelwheel.store.upkeep.whole import copy_store
 from tests.support.stores import make
 
 _STEP = "net/linux-x86_64/x86-64/b1"

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from modelwheel.errors import StoreError
-from modelwheel.store.garbage import collect_garbage, disk_usage, list_entries
 from modelwheel.store.keys import digest
 from modelwheel.store.records import MAX_RECORD_BYTES
 from modelwheel.store.store import Store
+from modelwheel.store.upkeep.garbage import collect_garbage, disk_usage, list_entries
 from tests.support.portability import both_systems
 from tests.support.stores import CONTENT, KEY, blob_file, make, open_store, record_file
 

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from modelwheel.errors import StoreError
-from modelwheel.store.garbage import collect_garbage
 from modelwheel.store.keys import action_key
 from modelwheel.store.leases import LIFETIME_SECONDS, TOLERANCE_SECONDS, Lease, live
 from modelwheel.store.store import Store
+from modelwheel.store.upkeep.garbage import collect_garbage
 from tests.support import stores
 from tests.support.stores import KEY, blob_file, make, record_file
 from tests.support.waiting import wait_until

@@ -17,14 +17,14 @@ import s3fs
 
 from modelwheel.errors import StoreError
 from modelwheel.store.backends.objects import ObjectBackend
-from modelwheel.store.garbage import collect_garbage
 from modelwheel.store.keys import action_key
 from modelwheel.store.leases import live
 from modelwheel.store.names import blob_name
 from modelwheel.store.opening import open_store
-from modelwheel.store.statistics import take_statistics
 from modelwheel.store.store import Store
-from modelwheel.store.whole import copy_store, verify_store
+from modelwheel.store.upkeep.garbage import collect_garbage
+from modelwheel.store.upkeep.statistics import take_statistics
+from modelwheel.store.upkeep.whole import copy_store, verify_store
 from tests.support.commands import Modelwheel
 from tests.support.faulty_proxy import Fault, FaultyProxy, Kind, faulty_proxy
 from tests.support.object_stores import serve_objects, use_s3

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hashlib import sha256
 
-from modelwheel.store.reachable import holding, reachable
 from modelwheel.store.records import Record
+from modelwheel.store.upkeep.reachable import holding, reachable
 from modelwheel.util.files import FileDigest
 
 

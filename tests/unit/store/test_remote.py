@@ -18,14 +18,14 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from modelwheel.errors import StoreError, UsageError
-from modelwheel.store import claims, copies, remote
 from modelwheel.store.backends.objects import ObjectBackend
-from modelwheel.store.eviction import CacheLimit
 from modelwheel.store.history import History, remember
 from modelwheel.store.keys import action_key
 from modelwheel.store.layers import Policy
 from modelwheel.store.leases import PREFIX as LEASES
 from modelwheel.store.names import blob_name, pack_name, record_name
+from modelwheel.store.objects import claims, copies, remote
+from modelwheel.store.objects.eviction import CacheLimit
 from modelwheel.store.opening import open_store
 from modelwheel.store.signatures import KEY_VARIABLE, Signer, find_signer
 from modelwheel.store.store import Store

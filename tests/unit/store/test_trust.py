@@ -25,11 +25,11 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from modelwheel.errors import UsageError
-from modelwheel.store.garbage import collect_garbage
 from modelwheel.store.keys import digest
 from modelwheel.store.layers import Policy
 from modelwheel.store.signatures import KEY_VARIABLE, Signer, find_signer
 from modelwheel.store.store import Store
+from modelwheel.store.upkeep.garbage import collect_garbage
 from tests.support.stores import CONTENT, KEY, blob_file, make, record_file
 from tests.support.users import ordinary_user, public_path  # noqa: F401
 

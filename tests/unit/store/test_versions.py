@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from modelwheel.store import opening, records
-from modelwheel.store.garbage import collect_garbage, list_entries
 from modelwheel.store.keys import action_key
 from modelwheel.store.names import record_name
 from modelwheel.store.records import Record
 from modelwheel.store.store import Store
+from modelwheel.store.upkeep.garbage import collect_garbage, list_entries
 from tests.support.object_stores import serve_objects
 from tests.support.stores import CONTENT, KEY, blob_file, make, open_store, record_file
 

@@ -9,15 +9,15 @@ import pytest
 
 from modelwheel.errors import StoreError
 from modelwheel.store import records
-from modelwheel.store.garbage import collect_garbage
 from modelwheel.store.history import History, remember
 from modelwheel.store.keys import action_key
 from modelwheel.store.layers import Policy
 from modelwheel.store.records import Record
 from modelwheel.store.signatures import Signer
-from modelwheel.store.statistics import OLDER, take_statistics
 from modelwheel.store.store import Store
-from modelwheel.store.whole import Damaged, copy_store, verify_store
+from modelwheel.store.upkeep.garbage import collect_garbage
+from modelwheel.store.upkeep.statistics import OLDER, take_statistics
+from modelwheel.store.upkeep.whole import Damaged, copy_store, verify_store
 from tests.support.stores import CONTENT, KEY, blob_file, make, record_file
 
 OTHER = action_key("other")

@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from modelwheel.util.probing import survives
-from modelwheel.util.process import run
+from modelwheel.util.processes.probing import survives
+from modelwheel.util.processes.process import run
 from tests.support.portability import behave_like_windows
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
@@ -23,7 +23,7 @@ def test_work_that_ends_survives() -> None:
 def test_a_lower_limit_of_the_process_is_no_failure() -> None:
     script = (
         "import resource\n"
-        "from modelwheel.util.probing import survives\n"
+        "from modelwheel.util.processes.probing import survives\n"
         "resource.setrlimit(resource.RLIMIT_DATA, (1 << 29, 1 << 29))\n"
         "assert survives(lambda: None, 10, 1 << 30)\n"
         "assert not survives(lambda: len(bytearray(3 << 28)), 10, 1 << 30)\n"

@@ -17,9 +17,15 @@ from pathlib import Path
 import psutil
 import pytest
 
-from modelwheel.util import guard
-from modelwheel.util.groups import CREATION_FLAGS, kill_group
-from modelwheel.util.process import ProcessError, ProcessTimeoutError, kill_all, run, stream
+from modelwheel.util.processes import guard
+from modelwheel.util.processes.groups import CREATION_FLAGS, kill_group
+from modelwheel.util.processes.process import (
+    ProcessError,
+    ProcessTimeoutError,
+    kill_all,
+    run,
+    stream,
+)
 from tests.support.portability import IS_WINDOWS, behave_like_windows, both_systems
 from tests.support.waiting import wait_until
 
@@ -130,7 +136,7 @@ def test_an_interrupted_builder_ends_what_its_threads_started(tmp_path: Path) ->
 @POSIX
 def test_what_a_killed_program_has_started_ends_too(tmp_path: Path) -> None:
     """As after SIGKILL of a build: CMake, its compilers and theirs."""
-    script = "import sys; from modelwheel.util.process import run; run(sys.argv[1:])"
+    script = "import sys; from modelwheel.util.processes.process import run; run(sys.argv[1:])"
     with subprocess.Popen(python(script, *python(FAMILY, tmp_path / "pid"))) as builder:
         child = _wait_for(tmp_path / "pid")
         members = [psutil.Process(child), psutil.Process(child).parent()]
@@ -163,7 +169,7 @@ def test_ctrl_c_kills_the_whole_group(tmp_path: Path) -> None:
     file = tmp_path / "pid"
     script = f"""
 import os, pathlib, signal, sys, threading, time
-from modelwheel.util.process import run
+from modelwheel.util.processes.process import run
 signal.signal(signal.SIGINT, signal.default_int_handler)  # jobs in the background inherit none
 path = pathlib.Path(sys.argv[1])
 def interrupt():
@@ -261,7 +267,7 @@ def test_compilers_that_ninja_gives_a_group_of_their_own_end_with_it(
     program = f"import os, time\nif not os.fork():\n  os.setpgid(0, 0)\n  open({str(pid)!r}, 'w').write(str(os.getpid()))\ntime.sleep(600)\n"
     code = (
         "import sys, threading, time, pathlib\n"
-        "from modelwheel.util.process import kill_all, run\n"
+        "from modelwheel.util.processes.process import kill_all, run\n"
         "work = threading.Thread(target=run, args=([sys.executable, '-c', sys.argv[1]],), kwargs={'check': False}, daemon=True)\n"
         "work.start()\n"
         "while not pathlib.Path(sys.argv[2]).exists() or not pathlib.Path(sys.argv[2]).read_text(): time.sleep(0.02)\n"

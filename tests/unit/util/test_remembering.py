@@ -11,7 +11,7 @@ import pytest
 from modelwheel.packaging import backend, template
 from modelwheel.packaging.backend import build_environment
 from modelwheel.packaging.template import template_digest
-from modelwheel.util.process import Completed, run
+from modelwheel.util.processes.process import Completed, run
 from modelwheel.util.remembering import Remembered, installed_version, mark_of
 
 

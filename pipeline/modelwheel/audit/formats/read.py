@@ -14,7 +14,7 @@ from typing import TypeVar
 import lief
 
 from ...errors import WheelError
-from ...util.probing import survives
+from ...util.processes.probing import survives
 from ...util.text import one_line
 from . import elf, macho, pe
 from .binary import Binary, Image

@@ -10,9 +10,9 @@ from ...util.records import as_json
 from ...util.words import count, percent, size_text, time_text
 
 if TYPE_CHECKING:
-    from ...engine.changes import Reason
-    from ...engine.cost import Cost
-    from ...engine.plan import PlannedStep, Survey
+    from ...engine.planning.changes import Reason
+    from ...engine.planning.cost import Cost
+    from ...engine.planning.plan import PlannedStep, Survey
 
 _NAMED = 2
 """Steps of one reason that are named; more are counted."""
@@ -28,7 +28,7 @@ def reason_lines(
     surveys: Sequence[Survey], reasons: Mapping[str, Sequence[Reason]]
 ) -> Iterator[str]:
     """A line for each reason, with the steps that have it; the one of most steps first."""
-    from ...engine.why import group
+    from ...engine.planning.why import group
 
     kinds = {step.name: step.kind for one in surveys for step in one.planned}
     models = {step.name: one.request.name for one in surveys for step in one.planned}
@@ -76,7 +76,7 @@ def answer_json(
     surveys: Sequence[Survey], reasons: Mapping[str, Sequence[Reason]] | None, cost: Cost | None
 ) -> dict[str, Any]:
     """All of it in JSON-serialisable form; what was not asked for is null."""
-    from ...engine.why import group
+    from ...engine.planning.why import group
 
     steps = [
         {**as_json(step), "why": None if reasons is None else as_json(reasons.get(step.name, ()))}

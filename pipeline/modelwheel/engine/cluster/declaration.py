@@ -16,7 +16,7 @@ from ...packaging.template import template_digest, template_directory
 from ...platforms import host_platform
 from ...sandbox.choose import find_sandbox
 from ...store.keys import action_key
-from ...util.process import ProcessError
+from ...util.processes.process import ProcessError
 from ...util.records import JsonRecord
 from ...versions import TENSORFLOW_VERSION
 from ..steps.base import JobStep, Step

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from ...errors import ClusterError
-from ...util.process import stream
+from ...util.processes.process import stream
 from ...workers.pool import usable_cores
 from .address import Target
 

@@ -23,7 +23,7 @@ from ...store.opening import open_store
 from ...store.records import Record
 from ...store.signatures import find_signer
 from ...store.store import Store
-from ...util.process import kill_all
+from ...util.processes.process import kill_all
 from ...util.removal import remove_tree
 from ...util.temporary import temporary_files_in
 from ...workers.client import COMMAND

@@ -1,7 +1,7 @@
 """The steps from a spec to a verified wheel, and what the result of each depends on.
 
 A step is a pure function of its inputs: its key is a hash of them, its result a record in the store.
-`modelwheel.engine.plan` asks only for keys, `modelwheel.engine.scheduler` also runs what is missing.
+`modelwheel.engine.planning.plan` asks only for keys, `modelwheel.engine.scheduler` also runs what is missing.
 In order:
 
     inspect -> reference -> compile (each platform, level, extent) -> project -> wheel -> verify

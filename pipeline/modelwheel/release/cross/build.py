@@ -20,7 +20,7 @@ from ...packaging.project import load_manifests
 from ...packaging.sdist import unpack
 from ...packaging.template import SOURCE_DATE_EPOCH
 from ...platforms import WheelPlatform, extension_suffix
-from ...util.process import ProcessError, run
+from ...util.processes.process import ProcessError, run
 from ...util.python import module_command
 from ...util.unfinished import temporary_directory
 from ...util.watching import NOBODY, Watcher, each

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...errors import EnvironmentProblemError, UsageError
-from ...util.process import ProcessError, run
+from ...util.processes.process import ProcessError, run
 
 _PROBE = """
 import json, sys, sysconfig

@@ -17,7 +17,7 @@ from ...errors import SourceError
 from ...spec.sources import ExtraFile
 from ...util.files import copy_exactly
 from ...util.names import UnsafePathError
-from ...util.process import ProcessError
+from ...util.processes.process import ProcessError
 from ...util.text import one_line
 from ...util.urls import redact
 from ...util.words import size_text

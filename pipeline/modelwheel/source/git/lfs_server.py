@@ -16,7 +16,7 @@ from urllib.request import url2pathname
 
 from ...errors import SourceError
 from ...spec.sources import is_local
-from ...util.process import ProcessError, run
+from ...util.processes.process import ProcessError, run
 from ...util.records import parse_json
 from ...util.urls import redact, url_problem
 from .lfs import Origin, Server

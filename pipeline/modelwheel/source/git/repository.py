@@ -14,7 +14,14 @@ from typing import BinaryIO, TypeVar
 
 from ...errors import SourceError
 from ...util.names import UnsafePathError
-from ...util.process import Ceiling, Completed, ProcessError, ProcessTimeoutError, read_output, run
+from ...util.processes.process import (
+    Ceiling,
+    Completed,
+    ProcessError,
+    ProcessTimeoutError,
+    read_output,
+    run,
+)
 from ...util.urls import redact
 from ...util.words import time_text
 from ..rules import MAX_MODEL_BYTES

@@ -11,7 +11,7 @@ from pydantic_core import PydanticCustomError
 
 from ...spec.sources.addresses import check_git_address
 from ...util.files import find_checkout
-from ...util.process import ProcessError, run
+from ...util.processes.process import ProcessError, run
 from .lfs import Origin
 from .lfs_server import origin_of, without_credentials
 from .repository import FOREIGN

@@ -27,7 +27,7 @@ from ...errors import SourceError
 from ...spec.sources import PyPISource
 from ...util.files import digest_file
 from ...util.html_page import Link, read_links
-from ...util.process import ProcessError, run
+from ...util.processes.process import ProcessError, run
 from ...util.python import module_command
 from ...util.urls import redact
 from ...util.words import first_few, suggest

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from ..request import Request
-from ..source import fetch as source
-from ..store.records import Record
-from ..store.store import Store
-from .steps import Goal, steps_of
-from .steps.base import Step
+from ...request import Request
+from ...source import fetch as source
+from ...store.records import Record
+from ...store.store import Store
+from ..steps import Goal, steps_of
+from ..steps.base import Step
 
 State: TypeAlias = Literal["cached", "run"]
 

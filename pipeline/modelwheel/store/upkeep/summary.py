@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..errors import EnvironmentProblemError, StoreError
-from ..util.places import is_url
-from ..util.words import count, size_text
-from .backends.objects import ObjectBackend
+from ...errors import EnvironmentProblemError, StoreError
+from ...util.places import is_url
+from ...util.words import count, size_text
+from ..backends.objects import ObjectBackend
+from ..names import PROBES, record_name
+from ..store import Store
 from .garbage import disk_usage, list_entries
-from .names import PROBES, record_name
-from .store import Store
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from ..util.removal import remove
-from .blobs import BLOB_NAME
-from .disk import listed
+from ...util.removal import remove
+from ..blobs import BLOB_NAME
+from ..disk import listed
 
 DEFAULT_BYTES = 50_000_000_000
 

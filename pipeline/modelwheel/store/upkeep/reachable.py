@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
-from .records import Record
+from ..records import Record
 
 _HASH = re.compile(r"[0-9a-f]{64}")
 

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, TypeVar, cast
 
-from ..errors import ModelwheelError
+from ...errors import ModelwheelError
+from ..urls import redact
+from ..words import time_text
 from . import guard
 from .groups import CREATION_FLAGS, interrupt_group, kill_group
-from .urls import redact
-from .words import time_text
 
 _log = logging.getLogger(__name__)
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
 
-from .backends.base import Backend, Entry
-from .names import ACTIONS, BLOBS, record_key
-from .records import MAX_RECORD_BYTES, OtherVersionError, Record, RecordError, parse
+from ..backends.base import Backend, Entry
+from ..names import ACTIONS, BLOBS, record_key
+from ..records import MAX_RECORD_BYTES, OtherVersionError, Record, RecordError, parse
 
 AT_ONCE = 32
 """Requests at once: an object store answers one in tens of milliseconds, and many of them in the same time."""

@@ -7,14 +7,14 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from ..errors import ModelwheelError
-from ..store.history import History
-from ..store.records import Record
-from ..store.store import Store
+from ...errors import ModelwheelError
+from ...store.history import History
+from ...store.records import Record
+from ...store.store import Store
+from ..notes import condense, meaning_key, noted_inputs
+from ..steps.base import Step
 from .changes import Inputs, Reason, compare, each_once
-from .notes import condense, meaning_key, noted_inputs
 from .plan import PlannedStep, Survey
-from .steps.base import Step
 
 
 class Explainer:

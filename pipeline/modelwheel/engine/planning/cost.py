@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from math import log
 from statistics import median
 
-from ..store.history import History
-from ..store.records import Record
-from ..util.text import one_line
-from .notes import noted_seconds
+from ...store.history import History
+from ...store.records import Record
+from ...util.text import one_line
+from ..notes import noted_seconds
+from ..steps.base import Step
 from .plan import Survey
-from .steps.base import Step
 
 _SAMPLES = 1000
 """Records of other steps that are read for an estimate."""

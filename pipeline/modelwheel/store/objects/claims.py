@@ -18,10 +18,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from ..errors import StoreError
-from .backends.base import Backend, Entry
-from .locks import POLL_SECONDS, give_up
-from .names import CLAIMS
+from ...errors import StoreError
+from ..backends.base import Backend, Entry
+from ..locks import POLL_SECONDS, give_up
+from ..names import CLAIMS
 
 _log = logging.getLogger(__name__)
 

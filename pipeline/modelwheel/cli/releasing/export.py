@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from ..util.text import one_line
-from .app import RELEASE, Application, Group, app
-from .options import AsJson, load
-from .output import print_json, say
+from ...util.text import one_line
+from ..app import RELEASE, Application, Group, app
+from ..options import AsJson, load
+from ..output import print_json, say
 
 export = Application(
     name="export",
@@ -52,9 +52,9 @@ def cmsdist(
     as_json: AsJson = False,
 ) -> None:
     """Write tfaot-model-NAME.spec, with which CMSDIST builds a model."""
-    from ..cms.cmsdist import MODELS_FILE, export_cmsdist
-    from ..engine.delivery import writing_to
-    from ..errors import UsageError
+    from ...cms.cmsdist import MODELS_FILE, export_cmsdist
+    from ...engine.delivery import writing_to
+    from ...errors import UsageError
 
     loaded = load([spec])
     if len(loaded) != 1:
@@ -86,7 +86,7 @@ def bazel(
 
     Its tf_library takes what that of TensorFlow takes. docs/bundles.md has an example.
     """
-    from ..packaging.bazel import write_rules
+    from ...packaging.bazel import write_rules
 
     write_rules(out)
     if as_json:

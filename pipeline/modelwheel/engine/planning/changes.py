@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeAlias
 
-from ..util.text import one_line
-from ..util.words import shorten
-from .notes import CONDENSED
+from ...util.text import one_line
+from ...util.words import shorten
+from ..notes import CONDENSED
 
 What: TypeAlias = Literal[
     "flag",

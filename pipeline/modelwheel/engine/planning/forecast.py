@@ -6,12 +6,12 @@ import threading
 from collections import defaultdict
 from statistics import fmean
 
-from ..errors import ModelwheelError
-from ..store.history import History
-from ..store.store import Store
-from .notes import noted_seconds
-from .reporting import SilentReporter, kind_of
-from .tally import Tally
+from ...errors import ModelwheelError
+from ...store.history import History
+from ...store.store import Store
+from ..notes import noted_seconds
+from ..reporting import SilentReporter, kind_of
+from ..tally import Tally
 
 _SAMPLES = 200
 """Records that are read for it, the newest."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from ..leases import live
+from ..store import Store
 from .inventory import StoredRecord, kind_of, take_inventory
-from .leases import live
-from .store import Store
 
 _DAY = 24 * 3600.0
 

@@ -24,11 +24,16 @@ from pathlib import Path
 from time import time
 from typing import Any
 
-from ..util.removal import remove
-from .backends.base import Backend
-from .backends.base import Entry as File
-from .backends.directory import DirectoryBackend
-from .history import forget
+from ...util.removal import remove
+from ..backends.base import Backend
+from ..backends.base import Entry as File
+from ..backends.directory import DirectoryBackend
+from ..history import forget
+from ..leases import PREFIX as LEASES
+from ..leases import TOLERANCE_SECONDS, is_expired, live
+from ..names import CLAIMS
+from ..objects.remote import TOUCHED_SECONDS
+from ..store import Store
 from .inventory import (
     Inventory,
     StoredRecord,
@@ -39,11 +44,6 @@ from .inventory import (
     read_records,
     take_inventory,
 )
-from .leases import PREFIX as LEASES
-from .leases import TOLERANCE_SECONDS, is_expired, live
-from .names import CLAIMS
-from .remote import TOUCHED_SECONDS
-from .store import Store
 
 _DAY = 24 * 3600.0
 

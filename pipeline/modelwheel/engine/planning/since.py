@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..errors import ModelwheelError
-from ..release.checkout import OldSpec, specs_at
-from ..request import make_request
-from ..store.store import Store
+from ...errors import ModelwheelError
+from ...release.checkout import OldSpec, specs_at
+from ...request import make_request
+from ...store.store import Store
+from ..steps import Goal
 from .plan import Survey, survey
-from .steps import Goal
 
 
 @dataclass(frozen=True)

@@ -8,15 +8,18 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from ..errors import StoreError
-from ..util.files import FileDigest, digest_file, digest_stream
-from ..util.names import UnsafePathError
-from ..util.trees import open_regular
-from ..util.words import count, size_text
-from .backends.base import Backend, Entry
-from .backends.directory import DirectoryBackend
-from .disk import is_damage
-from .history import copy_notes
+from ...errors import StoreError
+from ...util.files import FileDigest, digest_file, digest_stream
+from ...util.names import UnsafePathError
+from ...util.trees import open_regular
+from ...util.words import count, size_text
+from ..backends.base import Backend, Entry
+from ..backends.directory import DirectoryBackend
+from ..disk import is_damage
+from ..history import copy_notes
+from ..names import blob_name, record_key
+from ..records import Record
+from ..store import Store
 from .inventory import (
     StoredRecord,
     in_parallel,
@@ -26,9 +29,6 @@ from .inventory import (
     read_records,
     take_inventory,
 )
-from .names import blob_name, record_key
-from .records import Record
-from .store import Store
 
 _MISSING, _CHANGED = "it is missing", "its content does not match its name"
 

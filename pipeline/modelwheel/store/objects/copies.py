@@ -16,12 +16,12 @@ import uuid
 from contextlib import suppress
 from pathlib import Path
 
-from ..errors import StoreError
-from ..util.files import replace
-from ..util.removal import remove
-from .backends.base import Backend, Entry
-from .names import ACTIONS, PACKS, pack_name, record_key
-from .records import MAX_RECORD_BYTES
+from ...errors import StoreError
+from ...util.files import replace
+from ...util.removal import remove
+from ..backends.base import Backend, Entry
+from ..names import ACTIONS, PACKS, pack_name, record_key
+from ..records import MAX_RECORD_BYTES
 
 _log = logging.getLogger(__name__)
 

@@ -18,16 +18,16 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from ..errors import StoreError
-from ..util.files import FileDigest, make_directory
-from ..util.removal import remove
-from ..util.text import one_line
-from .backends.base import Backend, Entry, WrongSizeError
+from ...errors import StoreError
+from ...util.files import FileDigest, make_directory
+from ...util.removal import remove
+from ...util.text import one_line
+from ..backends.base import Backend, Entry, WrongSizeError
+from ..layers import Layer
+from ..names import blob_name, record_name
+from ..records import MAX_RECORD_BYTES, OtherVersionError, Record, RecordError, parse
 from .copies import Copies, Listing, Packs, md5
 from .eviction import CacheLimit
-from .layers import Layer
-from .names import blob_name, record_name
-from .records import MAX_RECORD_BYTES, OtherVersionError, Record, RecordError, parse
 
 _log = logging.getLogger(__name__)
 

@@ -1,0 +1,1 @@
+"""A store in an object store, with copies on this disk."""

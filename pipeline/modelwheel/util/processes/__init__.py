@@ -1,0 +1,1 @@
+"""Programs that are started, and their ends."""
