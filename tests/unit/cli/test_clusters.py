@@ -14,7 +14,7 @@ from modelwheel.engine.cluster.address import Target
 from modelwheel.errors import ClusterError, UsageError
 from modelwheel.sandbox.policy import Policy
 
-RUN_STEPS = ["build", "bundle", "check", "compile"]
+RUN_STEPS = ["adopt", "build", "bundle", "check", "compile"]
 
 
 def test_the_commands_that_have_it() -> None:

@@ -301,7 +301,9 @@ def _sweep(
         entry
         for sha256, entry in blobs.items()
         if sha256 not in protected
-        and entry.modified < min(dropped.get(sha256, now - _YOUNG_SECONDS), oldest)
+        # Object stores tell seconds: what was written and dropped within one has equal times.
+        and entry.modified <= dropped.get(sha256, now - _YOUNG_SECONDS)
+        and entry.modified < oldest
     ]
     freed = sum(in_parallel(lambda entry: _remove_unchanged(backend, entry), unneeded))
     for one in finished:
