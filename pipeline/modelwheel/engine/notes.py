@@ -6,7 +6,9 @@ Nothing is decided by it: `modelwheel plan --why` and `plan --cost` read it.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -63,17 +65,26 @@ class Work:
     def note(self) -> Mapping[str, Any]:
         """The note of its record."""
         measured = {"cpu_seconds": self.used.cpu_seconds, "peak_bytes": self.used.peak_bytes}
-        files = (file for file in self.model.rglob("*") if file.is_file())
         return {
             "step": self.name,
             "kind": self.kind,
             "inputs": condense(self.inputs),
             "seconds": round(self.used.seconds, 3),
             **{name: round(value, 3) for name, value in measured.items() if value is not None},
-            "model_bytes": sum(file.stat().st_size for file in files),
+            "model_bytes": _size(self.model),
             "host": _host(),
             "modelwheel": __version__,
         }
+
+
+def _size(directory: Path) -> int:
+    """Bytes of the files in a directory, without those that vanish meanwhile: a note fails no step."""
+    size = 0
+    for parent, _, names in os.walk(directory):
+        for name in names:
+            with suppress(OSError):
+                size += Path(parent, name).stat().st_size
+    return size
 
 
 def model_files(model: Path) -> dict[str, str]:
