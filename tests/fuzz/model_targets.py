@@ -261,7 +261,7 @@ def _model(
     modules: tuple[str, ...],
     *needs: str,
 ) -> Target:
-    own = tuple(f"modelwheel.compiler.{name}" for name in modules)
+    own = tuple(f"modelwheel.{name}" for name in modules)
     return Target(run, seeds, mutate, needs=needs, modules=own, sentence=True, forks=True)
 
 
@@ -270,7 +270,11 @@ MODEL_TARGETS: Mapping[str, Target] = {
         _read_onnx,
         _onnx_seeds,
         protobuf(_onnx_model),
-        ("formats.onnx", "formats.onnx_inspect", "formats.onnx_operators.graph"),
+        (
+            "compiler.formats.onnx.onnx",
+            "compiler.formats.onnx.onnx_inspect",
+            "compiler.formats.onnx.operators.onnx_graph",
+        ),
         "onnx",
         "tensorflow",
     ),
@@ -278,29 +282,31 @@ MODEL_TARGETS: Mapping[str, Target] = {
         partial(_inspect, GraphDefReading(file="m.pb", feeds={"x": "x"}, fetches={"z": "z"})),
         _graph_seeds,
         protobuf(_graph_def),
-        ("formats.graph_def",),
+        ("compiler.formats.graph_def.graph_def",),
         "tensorflow",
     ),
     "keras": _model(
         partial(_read_keras, "m.keras"),
         _keras_seeds,
         archive(zipfile.ZIP_DEFLATED, json=mutate_json, h5=hdf5),
-        ("keras_file",),
+        ("model.keras.keras_file",),
         "h5py",
     ),
-    "keras-hdf5": _model(partial(_read_keras, "m.h5"), _hdf5_seeds, hdf5, ("keras_file",), "h5py"),
+    "keras-hdf5": _model(
+        partial(_read_keras, "m.h5"), _hdf5_seeds, hdf5, ("model.keras.keras_file",), "h5py"
+    ),
     "jax-export": _model(
         _read_exported,
         lambda: [(SEEDS / "exported.jax").read_bytes()],
         flatbuffer,
-        ("formats.jax_export",),
+        ("compiler.formats.stablehlo.jax_export",),
         "flatbuffers",
     ),
     "mlir": _model(
         partial(_inspect, StableHloReading(file="m.mlir")),
         lambda: [_MLIR],
         mlir_text,
-        ("formats.stablehlo",),
+        ("compiler.formats.stablehlo.stablehlo",),
         "tensorflow",
     ),
     "pt2": Target(_read_program, _program_seeds, archive(json=mutate_json), sentence=True),

@@ -246,11 +246,14 @@ def test_what_libraries_print_does_not_reach_the_answers(forks: bool, tmp_path: 
 
 
 def test_the_client_and_its_requests_do_not_import_tensorflow() -> None:
-    modules = "check endings exchange flags freeze inspection jobs pool protocol reference shapes worker_process workers"
+    modules = (
+        "model.check model.frozen_signature model.inspection model.reference_result model.shapes workers.client "
+        "workers.endings workers.exchange workers.flags workers.jobs workers.pool workers.protocol workers.workers"
+    )
     code = f"""
 import importlib, sys
 for name in {modules.split()}:
-    importlib.import_module(f"modelwheel.compiler.{{name}}")
+    importlib.import_module(f"modelwheel.{{name}}")
 sys.exit("tensorflow" in sys.modules)
 """
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -17,8 +17,9 @@ from ..workers.jobs import CompileJob, FreezeJob, InspectJob, Job, SupportedJob
 from .xla import descriptors
 
 _MODULES = (
-    *("compile", "freeze", "heavy_layers", "inspect_model", "reference", "supported"),
-    "formats.saved_model",  # the reader of most models
+    *("heavy_layers", "inspect_model", "supported"),
+    *("xla.compile", "freeze.freeze", "reference.reference"),
+    "formats.saved_model.saved_model",  # the reader of most models
 )
 """Of the jobs; they import parts of TensorFlow."""
 

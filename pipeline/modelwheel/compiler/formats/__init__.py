@@ -24,14 +24,8 @@ if TYPE_CHECKING:
 DEFAULT_SIGNATURE = "serving_default"
 """The signature of formats whose models have one without a name."""
 
-_MODULES = {
-    "graph_def": "graph_def",
-    "keras": "keras",
-    "onnx": "onnx",
-    "pytorch": "pytorch",
-    "saved_model": "saved_model",
-    "stablehlo": "stablehlo",
-}
+_FORMATS = ("graph_def", "keras", "onnx", "pytorch", "saved_model", "stablehlo")
+"""Each has a folder, and in it a module of its name."""
 
 
 class Format(Protocol):
@@ -58,10 +52,10 @@ def of(reading: Reading) -> Format:
     Raises:
         UnsupportedModelError: There is none for this format.
     """
-    name = _MODULES.get(reading.format)
-    if name is None:
+    name = reading.format
+    if name not in _FORMATS:
         raise UnsupportedModelError(f"models of the format {reading.format} cannot be read yet")
-    return cast("Format", importlib.import_module(f".{name}", __package__))
+    return cast("Format", importlib.import_module(f".{name}.{name}", __package__))
 
 
 def inspect(model: Path, reading: Reading) -> Inspection:
