@@ -24,7 +24,7 @@ COMMANDS = (
     *("new", "check", "plan", "build", "bundle", "compile", "tune", "doctor", "cache", "config"),
     *("wheel", "verify", "report", "download", "inspect", "runtime", "audit", "index", "publish"),
     *("attest", "rebuild", "bench", "profile", "export", "explain", "schema", "list", "recipe"),
-    *("init", "update", "release-plan", "tag"),
+    *("init", "update", "release-plan", "tag", "adopt", "worker", "runs"),
 )
 HOST = host_platform().name
 

@@ -117,9 +117,9 @@ def _interrupt(spec: Path, out: Path, cache: Path, *, after: str, number: int) -
     os.killpg(process.pid, number)
     _, rest = process.communicate(timeout=60)
     _, alive = psutil.wait_procs(family, timeout=60 if number == signal.SIGKILL else 5)
-    store = Store(cache)
-    entries = list_entries(store)
-    damaged = [entry.key for entry in entries if store.lookup(entry.key) is None]
+    with closing(Store(cache)) as store:
+        entries = list_entries(store)
+        damaged = [entry.key for entry in entries if store.lookup(entry.key) is None]
     done = {str(entry.note["step"]) for entry in entries}
     said = "".join(lines) + rest
     return Interruption(
