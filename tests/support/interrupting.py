@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
