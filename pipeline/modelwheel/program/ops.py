@@ -1,0 +1,402 @@
+"""Operations: what the steps of a program compute, without the memory that they use.
+
+Each class has attributes only, and declares the operands of its steps: `INPUTS` and `OUTPUTS`. What an operand is in memory
+is a `View` of the step. So whoever asks what a step reads and writes, moves or prints it needs no case for each operation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal, TypeAlias
+
+from pydantic import Field
+
+from ..util.records import JsonRecord
+from .expr import Expression
+
+
+@dataclass(frozen=True)
+class Role:
+    """An operand of an operation."""
+
+    name: str
+    optional: bool = False
+    many: bool = False
+    """Whether a step has several, named `name0`, `name1`, ...; numbers may be missing if they are optional."""
+
+
+@dataclass(frozen=True)
+class Alias:
+    """An output that is in the memory of an input."""
+
+    output: str
+    input: str
+    must: bool = True
+    """Otherwise it may be there, element for element, or in memory apart from it."""
+
+
+class Op(JsonRecord):
+    """An operation."""
+
+    INPUTS: ClassVar[tuple[Role, ...]] = ()
+    OUTPUTS: ClassVar[tuple[Role, ...]] = ()
+    ALIASES: ClassVar[tuple[Alias, ...]] = ()
+    """All other outputs are apart from all inputs."""
+    REGIONS: ClassVar[tuple[str, ...]] = ()
+    """What its sequences of steps are: `condition`, `body`; the last may be repeated (`branch`)."""
+    DIVISIBLE: ClassVar[bool] = False
+    """Whether the kernel can compute a part of it, so that threads may share it."""
+
+
+# --- XLA's kernels ------------------------------------------------------------------------------------
+
+
+class Kernel(Op):
+    """A call of one compiled function of the object file. XLA may have put a result where an argument is."""
+
+    INPUTS = (Role("argument", many=True),)
+    OUTPUTS = (Role("result", many=True),)
+    ALIASES = (Alias("result", "argument", must=False),)
+    kind: Literal["kernel"] = "kernel"
+    symbol: str
+    workgroups: tuple[int, int, int] = (1, 1, 1)
+
+
+# --- products -----------------------------------------------------------------------------------------
+
+Activation: TypeAlias = Literal[
+    "tanh", "sigmoid", "silu", "gelu", "gelu_tanh", "hard_swish", "hard_swish_6"
+]
+
+
+class Epilogue(JsonRecord):
+    """What follows a product of 32-bit floats, element by element.
+
+    out = activation(min(max((product + bias) * scale + shift + addend, low), high)), in this order; parts may be missing.
+    The operands are those of the step: `bias`, `scale` and `shift` have a value for each column (of a dot those of `rhs`, of
+    a convolution the features), `addend` one for each element.
+    """
+
+    low: float | None = None
+    high: float | None = None
+    activation: Activation | None = None
+
+
+_EPILOGUE = tuple(Role(name, optional=True) for name in ("bias", "scale", "shift", "addend"))
+_PRODUCT = (Role("out"), Role("accumulator", optional=True))
+"""`accumulator` is memory for the sums before the epilogue, which is left in any state; without it they are in `out`."""
+
+
+class Dot(Op):
+    """A matrix product (XLA's DotGeneral): batch axes, contracted axes of each side; batch axes of `out` come first."""
+
+    INPUTS = (Role("lhs"), Role("rhs"), *_EPILOGUE)
+    OUTPUTS = _PRODUCT
+    ALIASES = (Alias("out", "addend", must=False), Alias("accumulator", "addend", must=False))
+    DIVISIBLE = True
+    kind: Literal["dot"] = "dot"
+    lhs_batch: tuple[int, ...] = ()
+    rhs_batch: tuple[int, ...] = ()
+    lhs_contracting: tuple[int, ...] = ()
+    rhs_contracting: tuple[int, ...] = ()
+    epilogue: Epilogue | None = None
+
+
+class Window(JsonRecord):
+    """One spatial axis of a convolution; sizes in elements of that axis."""
+
+    size: int
+    stride: int
+    pad_low: int
+    pad_high: int
+    kernel_dilation: int
+    base_dilation: int
+    reversed: bool
+
+
+class Axes(JsonRecord):
+    """The role of each axis of an array; the batch of a kernel is its input-feature axis."""
+
+    batch: int
+    feature: int
+    spatial: tuple[int, ...]
+
+
+class Convolution(Op):
+    """A convolution with one to three spatial axes."""
+
+    INPUTS = (Role("input"), Role("kernel"), *_EPILOGUE)
+    OUTPUTS = _PRODUCT
+    ALIASES = (Alias("out", "addend", must=False),)
+    DIVISIBLE = True
+    kind: Literal["convolution"] = "convolution"
+    input_axes: Axes
+    kernel_axes: Axes
+    output_axes: Axes
+    windows: tuple[Window, ...]
+    feature_groups: int
+    epilogue: Epilogue | None = None
+
+
+Product: TypeAlias = Dot | Convolution
+
+
+class Strips(Op):
+    """Convolutions of each other's results, computed some rows at a time without the memory between them.
+
+    Only the input of the first, the result of the last and the weights and epilogues of all are in memory: operands of layer
+    1 are `kernel1`, `bias1`, ...
+    """
+
+    INPUTS = (
+        Role("input"),
+        Role("kernel", many=True),
+        *(Role(role.name, optional=True, many=True) for role in _EPILOGUE),
+    )
+    OUTPUTS = _PRODUCT
+    DIVISIBLE = True
+    kind: Literal["strips"] = "strips"
+    layers: tuple[Convolution, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    """The shapes of the results of all layers but the last; they have the layout of the last."""
+
+
+# --- reductions ---------------------------------------------------------------------------------------
+
+Reducer: TypeAlias = Literal["maximum", "sum"]
+
+
+class Pooling(Op):
+    """The largest 32-bit float or the sum of each window of images [batch, rows, columns, features]."""
+
+    INPUTS = (Role("input"),)
+    OUTPUTS = (Role("output"),)
+    DIVISIBLE = True
+    kind: Literal["pooling"] = "pooling"
+    reducer: Reducer
+    initial: float | None
+    """What every window begins with; None is minus infinity, which JSON does not have."""
+    window: tuple[int, int]
+    stride: tuple[int, int]
+    pad_low: tuple[int, int]
+    padding: float | None = None
+    """What pixels outside of the input are, before they are multiplied; if it is None, they are left out. Of maxima only."""
+    in_factor: float = 1.0
+    """What every element is multiplied by before."""
+    factor: float = 1.0
+    """What the result is multiplied by."""
+
+
+class RowReduction(Op):
+    """The largest 32-bit float or the sum of each window of the rows of a matrix; windows follow each other.
+
+    The output has a row for each row and a column for each window.
+    """
+
+    INPUTS = (Role("input"),)
+    OUTPUTS = (Role("output"),)
+    kind: Literal["row_reduction"] = "row_reduction"
+    reducer: Reducer
+    initial: float | None
+    """What every window begins with; None is minus infinity, which JSON does not have."""
+    window: int
+    pad_low: int
+    """How many elements before its row the first window begins."""
+
+
+# --- attention ----------------------------------------------------------------------------------------
+
+
+class Mask(Op):
+    """A value for each score of attention, computed once for all that have the same ones.
+
+    The output is [heads, heads, queries, keys], 1 where all have the same; what is behind a row changes no score. A condition
+    is -1 or 0 in 32 bits.
+    """
+
+    INPUTS = (Role("read", many=True),)
+    OUTPUTS = (Role("output"),)
+    kind: Literal["mask"] = "mask"
+    code: Expression
+
+
+class Attention(Op):
+    """softmax(scores) value of each head, row by row: the scores are scale * query key^T, after a mask.
+
+    Queries are [heads, heads, queries, depth], keys [.., keys, depth], values [.., keys, features], the output [.., queries,
+    features], masks [.., queries, keys]. `added` is added to the scores; then `replacement` takes the place of those for which
+    `kept`, of -1 and 0 in 32 bits, is false. Rows of masks may be read up to the next multiple of 16 keys.
+    """
+
+    INPUTS = (
+        Role("query"),
+        Role("key"),
+        Role("value"),
+        Role("added", optional=True),
+        Role("kept", optional=True),
+    )
+    OUTPUTS = (Role("output"),)
+    DIVISIBLE = True
+    kind: Literal["attention"] = "attention"
+    scale: float
+    replacement: float | None = None
+    """None is minus infinity, which JSON does not have."""
+
+
+# --- element by element -------------------------------------------------------------------------------
+
+
+class Elementwise(Op):
+    """Straight-line code for each element of a matrix [rows, columns] of 32-bit floats, all operands with that shape.
+
+    Conditions that are read are one byte for each row.
+    """
+
+    INPUTS = (Role("read", many=True),)
+    OUTPUTS = (Role("write", many=True),)
+    ALIASES = (Alias("write", "read", must=False),)
+    kind: Literal["elementwise"] = "elementwise"
+    code: Expression
+
+
+class Scaling(Op):
+    """Images [batch, rows, features] of 32-bit floats multiplied by factors [batch, features]."""
+
+    INPUTS = (Role("input"), Role("factors"))
+    OUTPUTS = (Role("output"),)
+    ALIASES = (Alias("output", "input", must=False),)
+    DIVISIBLE = True
+    kind: Literal["scaling"] = "scaling"
+
+
+class Copy(Op):
+    """A copy between views of one shape."""
+
+    INPUTS = (Role("source"),)
+    OUTPUTS = (Role("destination"),)
+    kind: Literal["copy"] = "copy"
+
+
+# --- tables -------------------------------------------------------------------------------------------
+
+
+class Lookup(Op):
+    """Rows of a table [rows, bytes], one for each index; indices are clamped to the table."""
+
+    INPUTS = (Role("table"), Role("indices"))
+    OUTPUTS = (Role("output"),)
+    kind: Literal["lookup"] = "lookup"
+    wrap: int
+    """What is added to negative indices before they are clamped; 0 if nothing is."""
+
+
+class EmbeddingBag(Op):
+    """A pooling of rows that are looked up, without the memory between them; the name is PyTorch's."""
+
+    INPUTS = (Role("table"), Role("indices"))
+    OUTPUTS = (Role("output"),)
+    kind: Literal["embedding_bag"] = "embedding_bag"
+    lookup: Lookup
+    pooling: Pooling
+    """Its input would be [batch, rows, columns, features]: one row of features for each index."""
+    in_size: tuple[int, int]
+    """Rows and columns of that input."""
+
+
+# --- control ------------------------------------------------------------------------------------------
+
+
+class While(Op):
+    """A loop: runs the body `trip_count` times, or as long as the condition writes true.
+
+    XLA's runtime does not evaluate the condition of a loop with a known trip count: it is omitted.
+    """
+
+    INPUTS = (Role("condition", optional=True),)
+    REGIONS = ("condition", "body")
+    kind: Literal["while"] = "while"
+    trip_count: int | None
+
+
+class Conditional(Op):
+    """A choice: by a one-byte predicate (true selects branch 0) or a 32-bit index (out of range: last)."""
+
+    INPUTS = (Role("index"),)
+    REGIONS = ("branch",)
+    kind: Literal["conditional"] = "conditional"
+
+
+class Branches(Op):
+    """Sequences that may run at the same time, or one after the other: none uses memory that another writes."""
+
+    REGIONS = ("branch",)
+    kind: Literal["branches"] = "branches"
+
+
+# --- others -------------------------------------------------------------------------------------------
+
+
+class Sort(Op):
+    """A sort in place of one or several arrays along one axis by a compiled comparator.
+
+    The runtime always sorts stably, so that XLA's `is_stable` does not matter.
+    """
+
+    INPUTS = (Role("operand", many=True),)
+    OUTPUTS = (Role("operand", many=True),)
+    ALIASES = (Alias("operand", "operand"),)
+    kind: Literal["sort"] = "sort"
+    comparator: str
+    axis: int
+
+
+class TopK(Op):
+    """The k largest 32-bit floats of each row [batch, size] with their indices, both [batch, k]."""
+
+    INPUTS = (Role("values"),)
+    OUTPUTS = (Role("output"), Role("indices"))
+    kind: Literal["top_k"] = "top_k"
+
+
+class Fft(Op):
+    """A discrete Fourier transform over the last axes."""
+
+    INPUTS = (Role("input"),)
+    OUTPUTS = (Role("output"),)
+    kind: Literal["fft"] = "fft"
+    fft_type: Literal["fft", "ifft", "rfft", "irfft"]
+    lengths: tuple[int, ...]
+
+
+class RandomState(Op):
+    """Reads the instance's 128-bit random state and advances it by `delta`."""
+
+    OUTPUTS = (Role("state"),)
+    kind: Literal["random_state"] = "random_state"
+    delta: int
+
+
+AnyOp = Annotated[
+    Kernel
+    | Dot
+    | Convolution
+    | Strips
+    | Pooling
+    | RowReduction
+    | Mask
+    | Attention
+    | Elementwise
+    | Scaling
+    | Copy
+    | Lookup
+    | EmbeddingBag
+    | While
+    | Conditional
+    | Branches
+    | Sort
+    | TopK
+    | Fft
+    | RandomState,
+    Field(discriminator="kind"),
+]
+"""Every operation."""
