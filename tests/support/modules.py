@@ -6,11 +6,12 @@ import math
 from types import SimpleNamespace
 from typing import Any
 
+from modelwheel.compiler.ir import thunks as p
 from modelwheel.compiler.ir.hlo import HloModule
+from modelwheel.compiler.ir.thunks import Array
 from modelwheel.compiler.passes.epilogues import Emitted
 from modelwheel.dtypes import ElementType
-from modelwheel.program import program as p
-from modelwheel.program.arrays import Allocation, Array, Slice
+from modelwheel.program.arrays import Allocation, Slice
 from tests.support.programs import array, dense
 
 ENTRY = "entry"

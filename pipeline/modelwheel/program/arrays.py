@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from typing import Literal
 
 from ..dtypes import ElementType
-from ..util.records import JsonRecord
+from ..util.records import JsonRecord, omitted
 
 ALIGNMENT = 64
 """Bytes. XLA's kernels may assume that buffers have up to this alignment (xla/backends/cpu/alignment.h)."""
@@ -18,45 +17,18 @@ class Slice(JsonRecord):
     allocation: int
     offset: int
     size: int
-    step: int = 0
-    """In a loop: how much further it begins in each turn."""
-    turns: int = 1
-    """The number of turns, where it is not the same part in all of them."""
+    step: int = omitted(0)
+    """In a loop: how many bytes further it begins in each iteration."""
+    iterations: int = omitted(1)
+    """The trip count of that loop; 1 if the slice is the same in all iterations."""
 
     @property
     def whole(self) -> Slice:
-        """What it is a part of in any turn."""
-        way = self.step * (self.turns - 1)
+        """What it is a part of in any iteration."""
+        way = self.step * (self.iterations - 1)
         return Slice(
             allocation=self.allocation, offset=self.offset + min(way, 0), size=self.size + abs(way)
         )
-
-
-class Array(JsonRecord):
-    """A slice seen as a dense array."""
-
-    slice: Slice
-    element_type: ElementType
-    shape: tuple[int, ...]
-    minor_to_major: tuple[int, ...]
-    """Axes from the fastest varying to the slowest (XLA's layout)."""
-    row_step: int | None = None
-    """If the array is part of the rows of a larger one: how far apart its rows, the elements along the fastest axis, are."""
-
-    @property
-    def elements(self) -> int:
-        """Number of elements."""
-        return math.prod(self.shape)
-
-    @property
-    def strides(self) -> tuple[int, ...]:
-        """Distance, in elements, between neighbours along each axis."""
-        strides = [0] * len(self.shape)
-        step = 1
-        for number, axis in enumerate(self.minor_to_major):
-            strides[axis] = step
-            step *= self.shape[axis] if number or self.row_step is None else self.row_step
-        return tuple(strides)
 
 
 class ArrayShape(JsonRecord):
@@ -87,7 +59,7 @@ class Allocation(JsonRecord):
 
 
 def overlap(a: Slice, b: Slice) -> bool:
-    """Whether two slices have a byte in common, in whatever turns of a loop."""
+    """Whether two slices have a byte in common, in whatever iterations of a loop."""
     if a.step or b.step:
         a, b = a.whole, b.whole
     return (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal, TypeAlias
 
 from ..dtypes import ElementType
-from ..util.records import JsonRecord
+from ..util.records import JsonRecord, omitted
 
 Opcode: TypeAlias = Literal[
     "read",
@@ -69,16 +69,16 @@ class Operation(JsonRecord):
     """One operation on scalars, with the type of its result."""
 
     opcode: Opcode
-    element_type: ElementType = ElementType.FLOAT32
-    operands: tuple[int, ...] = ()
+    element_type: ElementType = omitted(ElementType.FLOAT32)
+    operands: tuple[int, ...] = omitted(())
     """The numbers of operations before; of a selection the condition, and the results where it is true and false."""
-    value: float | None = None
+    value: float | None = omitted(None)
     """Of a constant; None is minus infinity, which JSON does not have."""
-    input: int = 0
+    input: int = omitted(0)
     """Of what is read: the number of the operand of the step."""
-    start: int = 0
+    start: int = omitted(0)
     """Of an index, the first one."""
-    strides: tuple[int, ...] = ()
+    strides: tuple[int, ...] = omitted(())
     """Of an index: how much it grows from neighbour to neighbour along each axis of the step."""
 
 

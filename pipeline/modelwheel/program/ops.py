@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from pydantic import Field
 
-from ..util.records import JsonRecord
+from ..util.records import JsonRecord, omitted
 from .expr import Expression
 
 
@@ -44,8 +44,20 @@ class Op(JsonRecord):
     """All other outputs are apart from all inputs."""
     REGIONS: ClassVar[tuple[str, ...]] = ()
     """What its sequences of steps are: `condition`, `body`; the last may be repeated (`branch`)."""
+    ALTERNATIVES: ClassVar[bool] = False
+    """Whether only one of its regions runs; otherwise all do."""
     DIVISIBLE: ClassVar[bool] = False
     """Whether the kernel can compute a part of it, so that threads may share it."""
+
+    @property
+    def iterations(self) -> int:
+        """How often its regions run: of a loop the trip count, or 1 if it is unknown."""
+        return 1
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """The functions of the object file that it calls."""
+        return ()
 
 
 # --- XLA's kernels ------------------------------------------------------------------------------------
@@ -59,7 +71,12 @@ class Kernel(Op):
     ALIASES = (Alias("result", "argument", must=False),)
     kind: Literal["kernel"] = "kernel"
     symbol: str
-    workgroups: tuple[int, int, int] = (1, 1, 1)
+    workgroups: tuple[int, int, int] = omitted((1, 1, 1))
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """The kernel."""
+        return (self.symbol,)
 
 
 # --- products -----------------------------------------------------------------------------------------
@@ -77,14 +94,17 @@ class Epilogue(JsonRecord):
     a convolution the features), `addend` one for each element.
     """
 
-    low: float | None = None
-    high: float | None = None
-    activation: Activation | None = None
+    low: float | None = omitted(None)
+    high: float | None = omitted(None)
+    activation: Activation | None = omitted(None)
 
 
 _EPILOGUE = tuple(Role(name, optional=True) for name in ("bias", "scale", "shift", "addend"))
 _PRODUCT = (Role("out"), Role("accumulator", optional=True))
-"""`accumulator` is memory for the sums before the epilogue, which is left in any state; without it they are in `out`."""
+"""`accumulator` is memory for the sums before the epilogue, which is left in any state; it may be that of `out`.
+
+Only products with an epilogue have one; without it, sums are in `out`.
+"""
 
 
 class Dot(Op):
@@ -95,11 +115,11 @@ class Dot(Op):
     ALIASES = (Alias("out", "addend", must=False), Alias("accumulator", "addend", must=False))
     DIVISIBLE = True
     kind: Literal["dot"] = "dot"
-    lhs_batch: tuple[int, ...] = ()
-    rhs_batch: tuple[int, ...] = ()
-    lhs_contracting: tuple[int, ...] = ()
-    rhs_contracting: tuple[int, ...] = ()
-    epilogue: Epilogue | None = None
+    lhs_batch: tuple[int, ...] = omitted(())
+    rhs_batch: tuple[int, ...] = omitted(())
+    lhs_contracting: tuple[int, ...] = omitted(())
+    rhs_contracting: tuple[int, ...] = omitted(())
+    epilogue: Epilogue | None = omitted(None)
 
 
 class Window(JsonRecord):
@@ -135,7 +155,7 @@ class Convolution(Op):
     output_axes: Axes
     windows: tuple[Window, ...]
     feature_groups: int
-    epilogue: Epilogue | None = None
+    epilogue: Epilogue | None = omitted(None)
 
 
 Product: TypeAlias = Dot | Convolution
@@ -179,11 +199,11 @@ class Pooling(Op):
     window: tuple[int, int]
     stride: tuple[int, int]
     pad_low: tuple[int, int]
-    padding: float | None = None
+    padding: float | None = omitted(None)
     """What pixels outside of the input are, before they are multiplied; if it is None, they are left out. Of maxima only."""
-    in_factor: float = 1.0
+    in_factor: float = omitted(1.0)
     """What every element is multiplied by before."""
-    factor: float = 1.0
+    factor: float = omitted(1.0)
     """What the result is multiplied by."""
 
 
@@ -239,7 +259,7 @@ class Attention(Op):
     DIVISIBLE = True
     kind: Literal["attention"] = "attention"
     scale: float
-    replacement: float | None = None
+    replacement: float | None = omitted(None)
     """None is minus infinity, which JSON does not have."""
 
 
@@ -317,12 +337,18 @@ class While(Op):
     kind: Literal["while"] = "while"
     trip_count: int | None
 
+    @property
+    def iterations(self) -> int:
+        """The trip count; 1 if it is unknown."""
+        return 1 if self.trip_count is None else self.trip_count
+
 
 class Conditional(Op):
     """A choice: by a one-byte predicate (true selects branch 0) or a 32-bit index (out of range: last)."""
 
     INPUTS = (Role("index"),)
     REGIONS = ("branch",)
+    ALTERNATIVES = True
     kind: Literal["conditional"] = "conditional"
 
 
@@ -348,6 +374,11 @@ class Sort(Op):
     kind: Literal["sort"] = "sort"
     comparator: str
     axis: int
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """The comparator."""
+        return (self.comparator,)
 
 
 class TopK(Op):

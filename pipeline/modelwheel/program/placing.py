@@ -8,16 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
-from . import program as p
 from .arrays import ALIGNMENT, Slice, covers, overlap
-from .walk import read, slices, walk, written
+
+
+class Access(NamedTuple):
+    """What a step reads and writes; of a step with others in it, everything that they use counts as read."""
+
+    reads: tuple[Slice, ...]
+    writes: tuple[Slice, ...]
+    """All of it is written."""
 
 
 @dataclass(frozen=True)
 class _Use:
-    """A slice that holds something from one thunk to another, by their numbers; the last one reads or writes it."""
+    """A slice that holds something from one step to another, by their numbers; the last one reads or writes it."""
 
     first: int
     last: int
@@ -59,11 +65,11 @@ class Placement:
 
     size: int
     _moves: Mapping[tuple[int, Slice], int]
-    """How far each slice moves, by the thunk that uses it."""
+    """How far each slice moves, by the step that uses it."""
     _allocation: int
 
     def moved(self, time: int, part: Slice) -> Slice:
-        """Where a slice is that the thunk with a number, or one inside it, uses."""
+        """Where a slice is that the step with a number, or one inside it, uses."""
         way = self._moves.get((time, part.whole))
         if way is None:
             return part
@@ -71,7 +77,7 @@ class Placement:
 
 
 def placed(
-    thunks: Sequence[p.Thunk],
+    accesses: Sequence[Access],
     results: Sequence[Slice],
     shared: int,
     others: Collection[int],
@@ -79,13 +85,13 @@ def placed(
     """Places the values of some allocations in one of them.
 
     Args:
-        thunks: All thunks.
+        accesses: What each step reads and writes.
         results: What callers read in the end; it stays where it is.
         shared: The allocation of all in the end. As planned by XLA, with the others in its gaps or behind it, is one way
             that is tried.
         others: Allocations of one value each, which move there.
     """
-    uses = _uses(thunks, results, shared, others)
+    uses = _uses(accesses, results, shared, others)
     values = _values(uses, others)
     planned = [value for value in values if value.place.allocation == shared]
     fixed = [value for value in planned if any(overlap(value.place, result) for result in results)]
@@ -113,19 +119,19 @@ class Lifetimes:
     """What of an allocation is in use, and when."""
 
     def __init__(
-        self, thunks: Sequence[p.Thunk], results: Sequence[Slice], allocation: int
+        self, accesses: Sequence[Access], results: Sequence[Slice], allocation: int
     ) -> None:
         """Finds it.
 
         Args:
-            thunks: All thunks.
+            accesses: What each step reads and writes.
             results: What callers read in the end.
             allocation: The allocation.
         """
-        self.end = len(thunks)
-        """When callers read: the number that a thunk after all others would have."""
+        self.end = len(accesses)
+        """When callers read: the number that a step after all others would have."""
         self._living: list[list[tuple[int, int]]] = [[] for _ in range(self.end + 1)]
-        for use in _uses(thunks, results, allocation, ()):
+        for use in _uses(accesses, results, allocation, ()):
             self._add(use.first, use.last, (use.part.offset, use.part.size))
 
     def _add(self, first: int, last: int, place: tuple[int, int]) -> None:
@@ -133,7 +139,7 @@ class Lifetimes:
             self._living[time].append(place)
 
     def reserve(self, first: int, last: int, size: int) -> int:
-        """The offset of so many more bytes, in use from one thunk to another: the first where nothing else is then."""
+        """The offset of so many more bytes, in use from one step to another: the first where nothing else is then."""
         living = self._living[first : last + 1]
         offset = _gap({place for places in living for place in places}, size)
         self._add(first, last, (offset, size))
@@ -145,7 +151,7 @@ class Lifetimes:
         return max((offset + size for places in self._living for offset, size in places), default=0)
 
     def rooms(self) -> list[Room]:
-        """What is free while each thunk runs."""
+        """What is free while each step runs."""
         return [_room(places) for places in self._living[: self.end]]
 
 
@@ -206,7 +212,7 @@ def _values(uses: Sequence[_Use], others: Collection[int]) -> list[_Value]:
         return number
 
     current: list[int] = []
-    for number, use in enumerate(uses):  # by their first thunks
+    for number, use in enumerate(uses):  # by their first steps
         current = [other for other in current if uses[other].last >= use.first]
         for other in current:
             if is_same(uses[other].part, use.part):
@@ -219,29 +225,21 @@ def _values(uses: Sequence[_Use], others: Collection[int]) -> list[_Value]:
 
 
 def _uses(
-    thunks: Sequence[p.Thunk], results: Sequence[Slice], shared: int, others: Collection[int]
+    accesses: Sequence[Access], results: Sequence[Slice], shared: int, others: Collection[int]
 ) -> list[_Use]:
-    """When which slices of some allocations are in use, in the order of their first thunks."""
-    reads: list[tuple[Slice, ...]] = []
-    writes: list[tuple[Slice, ...]] = []
-    for thunk in thunks:
-        inner = tuple(walk((thunk,)))[1:]
-        # What a loop or branch writes is not all written, or read before.
-        nested = tuple(part.whole for one in inner for part in slices(one))
-        reads.append((*read(thunk), *nested))
-        writes.append(written(thunk) if not inner else ())
-    reads.append(tuple(results))
-    writes.append(())
+    """When which slices of some allocations are in use, in the order of their first steps."""
+    # Callers read after all steps.
+    times = [*accesses, Access(tuple(results), ())]
     began: dict[int, int] = {}
     found = set[_Use]()
-    for time, (seen, changed) in enumerate(zip(reads, writes, strict=True)):
+    for time, (seen, changed) in enumerate(times):
         for part in (*seen, *changed):
             first = began.setdefault(part.allocation, time)
             if part.allocation in others:
                 found.add(_Use(first, time, part))
         found.update(_Use(time, time, part) for part in changed if part.allocation == shared)
         found.update(
-            _Use(_written(writes, part, time), time, part)
+            _Use(_written(times, part, time), time, part)
             for part in seen
             if part.allocation == shared
         )
@@ -250,12 +248,20 @@ def _uses(
 
 def _position(use: _Use) -> tuple[int, ...]:
     part = use.part
-    return (use.first, use.last, part.allocation, part.offset, part.size, part.step, part.turns)
+    return (
+        use.first,
+        use.last,
+        part.allocation,
+        part.offset,
+        part.size,
+        part.step,
+        part.iterations,
+    )
 
 
-def _written(writes: Sequence[tuple[Slice, ...]], part: Slice, time: int) -> int:
-    """The last thunk before that writes all of a slice."""
+def _written(accesses: Sequence[Access], part: Slice, time: int) -> int:
+    """The last step before that writes all of a slice."""
     for before in reversed(range(time)):
-        if any(covers(other, part) for other in writes[before]):
+        if any(covers(other, part) for other in accesses[before].writes):
             return before
     return 0

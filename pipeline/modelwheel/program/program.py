@@ -1,425 +1,21 @@
-"""What XLA emitted for one CPU level and batch size, as typed values.
+"""What a wheel executes for one CPU level and batch size, as typed values.
 
-A program is a sequence of thunks (XLA's word for one operation of a compiled module) on a fixed set of
-memory allocations. It is decoded once, by the compile worker, from the compiler's own protocol
-buffer; every later stage reads these values and needs neither TensorFlow nor protobuf.
+A program is a sequence of steps on a fixed set of memory allocations. The compile worker makes it from what XLA's compiler
+writes; every later stage reads these values and needs neither TensorFlow nor protobuf.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Literal, TypeAlias
 
-from pydantic import Field
-
-from ..dtypes import ElementType
 from ..util.records import JsonRecord
-from .arrays import Allocation, Array, Slice
-from .elementwise import Operation, Plane
-from .masks import MaskCode
-
-PROGRAM_VERSION = 40
-"""Raised when a field below changes its meaning; part of every compile key."""
-
-
-class _Step(JsonRecord):
-    operations: int
-    origin: str = ""
-    """The operation of the model that it comes from, as XLA names it: `StatefulPartitionedCall/model/dense/MatMul`."""
-
-
-class Kernel(_Step):
-    """A call of one compiled function of the object file."""
-
-    kind: Literal["kernel"] = "kernel"
-    symbol: str
-    workgroups: tuple[int, int, int]
-    arguments: tuple[Slice, ...]
-    results: tuple[Slice, ...]
-
-
-Activation: TypeAlias = Literal[
-    "tanh", "sigmoid", "silu", "gelu", "gelu_tanh", "hard_swish", "hard_swish_6"
-]
-
-
-class Epilogue(JsonRecord):
-    """What follows a product of 32-bit floats, element by element.
-
-    result = activation(min(max((product + bias) * scale + shift + addend, low), high)), in this order; parts may be missing.
-    The result has the layout of the product's, whose own memory is left in any state; it may be the same. Columns (of a dot
-    those of `rhs`, of a convolution the features) vary fastest.
-    """
-
-    result: Slice
-    bias: Slice | None = None
-    """A value for each column."""
-    scale: Slice | None = None
-    """A value for each column."""
-    shift: Slice | None = None
-    """A value for each column."""
-    addend: Slice | None = None
-    """An array with the layout of the result, which is the result's memory or apart from it."""
-    low: float | None = None
-    high: float | None = None
-    activation: Activation | None = None
-
-    @property
-    def operands(self) -> tuple[Slice, ...]:
-        """The slices that it reads."""
-        return tuple(part for part in (self.bias, self.scale, self.shift, self.addend) if part)
-
-
-class Dot(_Step):
-    """A matrix product (XLA's DotGeneral): batch axes, one contracted axis for each side."""
-
-    kind: Literal["dot"] = "dot"
-    lhs: Array
-    rhs: Array
-    out: Array
-    lhs_batch: tuple[int, ...]
-    rhs_batch: tuple[int, ...]
-    lhs_contracting: tuple[int, ...]
-    rhs_contracting: tuple[int, ...]
-    epilogue: Epilogue | None = None
-
-    @property
-    def arrays(self) -> tuple[Array, Array, Array]:
-        """Both operands and the result."""
-        return self.lhs, self.rhs, self.out
-
-
-class Window(JsonRecord):
-    """One spatial axis of a convolution."""
-
-    size: int
-    stride: int
-    pad_low: int
-    pad_high: int
-    kernel_dilation: int
-    base_dilation: int
-    reversed: bool
-
-
-class Axes(JsonRecord):
-    """The role of each axis of an array; the batch of a kernel is its input-feature axis."""
-
-    batch: int
-    feature: int
-    spatial: tuple[int, ...]
-
-
-class Convolution(_Step):
-    """A convolution with one to three spatial axes."""
-
-    kind: Literal["convolution"] = "convolution"
-    input: Array
-    kernel: Array
-    output: Array
-    input_axes: Axes
-    kernel_axes: Axes
-    output_axes: Axes
-    windows: tuple[Window, ...]
-    feature_groups: int
-    epilogue: Epilogue | None = None
-
-    @property
-    def arrays(self) -> tuple[Array, Array, Array]:
-        """Both operands and the result."""
-        return self.input, self.kernel, self.output
-
-
-Product: TypeAlias = Dot | Convolution
-
-
-class Strips(_Step):
-    """Convolutions of each other's results, computed some rows at a time without the memory between them.
-
-    Only the input of the first, the result of the last and the weights and epilogues of all are in memory.
-    """
-
-    kind: Literal["strips"] = "strips"
-    layers: tuple[Convolution, ...]
-
-
-Reducer: TypeAlias = Literal["maximum", "sum"]
-
-
-class Pooling(_Step):
-    """The largest 32-bit float or the sum of each window of an image [batch, rows, columns, features]."""
-
-    kind: Literal["pooling"] = "pooling"
-    reducer: Reducer
-    initial: float | None
-    """What every window begins with; None is minus infinity, which JSON does not have."""
-    input: Slice
-    output: Slice
-    batch: int
-    features: int
-    in_size: tuple[int, int]
-    out_size: tuple[int, int]
-    window: tuple[int, int]
-    stride: tuple[int, int]
-    pad_low: tuple[int, int]
-    padding: float | None = None
-    """What pixels outside of the input are, before they are multiplied; if it is None, they are left out. Of maxima only."""
-    in_step: int | None = None
-    """How far apart the pixels of the input are, in elements, if it is part of the rows of a larger array."""
-    in_factor: float = 1.0
-    """What every element is multiplied by before."""
-    factor: float = 1.0
-    """What the result is multiplied by."""
-
-
-class RowReduction(_Step):
-    """The largest 32-bit float or the sum of each window of the rows of a matrix; windows follow each other."""
-
-    kind: Literal["row_reduction"] = "row_reduction"
-    reducer: Reducer
-    initial: float | None
-    """What every window begins with; None is minus infinity, which JSON does not have."""
-    input: Slice
-    output: Slice
-    rows: int
-    size: int
-    """Elements of a row."""
-    windows: int
-    """Windows of a row."""
-    window: int
-    pad_low: int
-    """How many elements before its row the first window begins."""
-
-
-class Scaling(_Step):
-    """The features of images, 32-bit floats, multiplied by factors; each image has its own."""
-
-    kind: Literal["scaling"] = "scaling"
-    input: Slice
-    factors: Slice
-    output: Slice
-    """May be the input."""
-    batch: int
-    rows: int
-    """Places of an image."""
-    features: int
-
-
-class Heads(JsonRecord):
-    """Memory as a matrix of 32-bit floats for each head."""
-
-    slice: Slice
-    start: int
-    """The element of the slice that comes first."""
-    steps: tuple[int, int, int, int]
-    """How far apart neighbours are, in elements: along both axes of heads, in rows and in columns."""
-
-
-class Mask(_Step):
-    """A value for each score of attention, computed once for all that have the same ones.
-
-    Rows of keys follow each other, `step` elements apart; what is behind a row changes no score. A condition is -1 or 0 in 32 bits.
-    """
-
-    kind: Literal["mask"] = "mask"
-    extents: tuple[int, int, int, int]
-    """Both axes of heads, queries and keys: 1 where all have the same."""
-    step: int
-    code: MaskCode
-    output: Slice
-
-
-class Attention(_Step):
-    """softmax(scores) value of each head, row by row: the scores are scale * query key^T, after a mask.
-
-    `added` is added to them; then `replacement` takes the place of those for which `kept` is false.
-    """
-
-    kind: Literal["attention"] = "attention"
-    heads: tuple[int, int]
-    """Heads have two axes."""
-    queries: int
-    keys: int
-    depth: int
-    """Columns of queries and keys."""
-    features: int
-    """Columns of values and of the result."""
-    scale: float
-    query: Heads
-    key: Heads
-    value: Heads
-    output: Heads
-    added: Heads | None = None
-    """Rows may be read up to the next multiple of 16 keys."""
-    kept: Heads | None = None
-    """The same, of -1 and 0 in 32 bits."""
-    replacement: float | None = None
-    """None is minus infinity, which JSON does not have."""
-
-    @property
-    def masks(self) -> tuple[Heads, ...]:
-        """Those that it has."""
-        return tuple(part for part in (self.added, self.kept) if part is not None)
-
-
-class Elementwise(_Step):
-    """Straight-line code for each element of a matrix of 32-bit floats.
-
-    What is written is apart from what is read, or has the same place for each element.
-    """
-
-    kind: Literal["elementwise"] = "elementwise"
-    rows: int
-    columns: int
-    reads: tuple[Plane, ...]
-    masks: tuple[Plane, ...]
-    """One byte for each row."""
-    code: tuple[Operation, ...]
-    writes: tuple[Plane, ...]
-    stored: tuple[int, ...]
-    """The number of the value that each of `writes` receives."""
-
-
-class Lookup(_Step):
-    """Rows of a table, one for each index; indices are clamped to the table."""
-
-    kind: Literal["lookup"] = "lookup"
-    table: Slice
-    indices: Slice
-    output: Slice
-    count: int
-    """Indices."""
-    index_type: ElementType
-    wrap: int
-    """What is added to negative indices before they are clamped; 0 if nothing is."""
-    rows: int
-    """Rows of the table."""
-    row_bytes: int
-
-
-class EmbeddingBag(_Step):
-    """A pooling of rows that are looked up, without the memory between them; the name is PyTorch's."""
-
-    kind: Literal["embedding_bag"] = "embedding_bag"
-    lookup: Lookup
-    """Its output is not in memory."""
-    pooling: Pooling
-    """Its input is not in memory: one row for each index, of 32-bit floats."""
-
-
-class Copy(_Step):
-    """A copy between slices of the same layout."""
-
-    kind: Literal["copy"] = "copy"
-    source: Slice
-    destination: Slice
-
-
-class CopyRows(_Step):
-    """A copy of a dense matrix of 32-bit floats into a part of the rows of a larger one."""
-
-    kind: Literal["copy_rows"] = "copy_rows"
-    source: Slice
-    destination: Slice
-    rows: int
-    columns: int
-    step: int
-    """Elements of a row of the larger one."""
-
-
-class While(_Step):
-    """A loop: runs the body `trip_count` times, or as long as the condition writes true.
-
-    XLA's runtime does not evaluate the condition of a loop with a known trip count: it is omitted.
-    """
-
-    kind: Literal["while"] = "while"
-    trip_count: int | None
-    condition: tuple[Thunk, ...]
-    condition_value: Slice | None
-    body: tuple[Thunk, ...]
-
-
-class Conditional(_Step):
-    """A choice: by a one-byte predicate (true selects branch 0) or a 32-bit index (out of range: last)."""
-
-    kind: Literal["conditional"] = "conditional"
-    index: Slice
-    branches: tuple[tuple[Thunk, ...], ...]
-
-
-class Branches(_Step):
-    """Sequences that may run at the same time, or one after the other: none uses memory that another writes."""
-
-    kind: Literal["branches"] = "branches"
-    branches: tuple[tuple[Thunk, ...], ...]
-
-
-class Sort(_Step):
-    """A sort of one or several arrays along one axis by a compiled comparator.
-
-    The runtime always sorts stably, so that XLA's `is_stable` does not matter.
-    """
-
-    kind: Literal["sort"] = "sort"
-    comparator: str
-    axis: int
-    operands: tuple[Array, ...]
-
-
-class TopK(_Step):
-    """The k largest 32-bit floats of each row with their indices."""
-
-    kind: Literal["top_k"] = "top_k"
-    batch: int
-    size: int
-    k: int
-    values: Slice
-    output: Slice
-    indices: Slice
-
-
-class Fft(_Step):
-    """A discrete Fourier transform over the last axes."""
-
-    kind: Literal["fft"] = "fft"
-    fft_type: Literal["fft", "ifft", "rfft", "irfft"]
-    lengths: tuple[int, ...]
-    input: Array
-    output: Array
-
-
-class RandomState(_Step):
-    """Reads the instance's 128-bit random state and advances it by `delta`."""
-
-    kind: Literal["random_state"] = "random_state"
-    delta: int
-    state: Slice
-
-
-Thunk = Annotated[
-    Kernel
-    | Dot
-    | Convolution
-    | Strips
-    | Pooling
-    | RowReduction
-    | Scaling
-    | Mask
-    | Attention
-    | Elementwise
-    | Lookup
-    | EmbeddingBag
-    | Copy
-    | CopyRows
-    | While
-    | Conditional
-    | Branches
-    | Sort
-    | TopK
-    | Fft
-    | RandomState,
-    Field(discriminator="kind"),
-]
+from .arrays import Allocation
+from .steps import Step
+from .view import View
+from .walk import slices, total, walk
+
+PROGRAM_VERSION = 41
+"""Raised when a field of a program, step or operation changes its meaning; part of every compile key."""
 
 
 class Program(JsonRecord):
@@ -427,27 +23,26 @@ class Program(JsonRecord):
 
     JSON_INDENT = None
 
-    version: Literal[1] = 1
     triple: str
     cpu: str
     allocations: tuple[Allocation, ...]
-    parameters: tuple[Array, ...]
-    """By parameter number; each slice is a whole allocation."""
-    results: tuple[Array, ...]
-    """In fetch order: where XLA writes each of them."""
-    thunks: tuple[Thunk, ...]
+    parameters: tuple[View, ...]
+    """By parameter number: dense; each slice is a whole allocation."""
+    results: tuple[View, ...]
+    """In fetch order, dense: where the program writes each of them."""
+    steps: tuple[Step, ...]
     state: tuple[int | None, ...] = ()
     """One element for each of the last parameters, which hold the model's state: the number of the
     result with its new value, None if it is only read. These results come after the outputs, and XLA
     may write them over the parameter."""
 
     @property
-    def inputs(self) -> tuple[Array, ...]:
+    def inputs(self) -> tuple[View, ...]:
         """The parameters that callers pass."""
         return self.parameters[: len(self.parameters) - len(self.state)]
 
     @property
-    def outputs(self) -> tuple[Array, ...]:
+    def outputs(self) -> tuple[View, ...]:
         """The results that callers receive."""
         updates = sum(result is not None for result in self.state)
         return self.results[: len(self.results) - updates]
@@ -461,6 +56,19 @@ class Program(JsonRecord):
                     yield number, update
 
     @property
+    def used_allocations(self) -> frozenset[int]:
+        """The indices of all allocations that some step, output or update of the state refers to."""
+        used = {part.allocation for step in walk(self.steps) for part in slices(step)}
+        used.update(result.slice.allocation for result in self.outputs)
+        used.update(self.results[update].slice.allocation for _, update in self.moved_updates())
+        return frozenset(used)
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """Names of all functions of the object file that are called, sorted."""
+        return tuple(sorted({name for step in walk(self.steps) for name in step.op.symbols}))
+
+    @property
     def operations(self) -> int:
-        """Arithmetic operations of one run; loops count by their trip count, or once if it is unknown."""
-        return sum(thunk.operations for thunk in self.thunks)
+        """Arithmetic operations of one run; see `walk.total` for loops and branches."""
+        return total(self.steps, lambda step: step.operations)

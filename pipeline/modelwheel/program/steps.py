@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 
-from ..util.records import JsonRecord
-from .ops import AnyOp
+from pydantic import model_validator
+
+from ..util.records import JsonRecord, omitted
+from .ops import AnyOp, Op, Role
 from .view import View
 
 
@@ -13,42 +17,81 @@ class Step(JsonRecord):
     """An operation, the memory of its operands, and the sequences that it runs."""
 
     op: AnyOp
-    inputs: Mapping[str, View] = {}
+    inputs: Mapping[str, View] = omitted({})
     """By the name of the operand (`Op.INPUTS`)."""
-    outputs: Mapping[str, View] = {}
-    regions: tuple[tuple[Step, ...], ...] = ()
+    outputs: Mapping[str, View] = omitted({})
+    """By the name of the operand (`Op.OUTPUTS`)."""
+    regions: tuple[tuple[Step, ...], ...] = omitted(())
     """The steps of a loop's condition and body, or of branches."""
-    operations: int = 0
+    operations: int = omitted(0)
     """Arithmetic operations of one run, without those of regions."""
-    origin: str = ""
+    origin: str = omitted("")
     """The operation of the model that it comes from, as XLA names it: `StatefulPartitionedCall/model/dense/MatMul`."""
+
+    @model_validator(mode="after")
+    def _has_the_operands_of_its_operation(self) -> Step:
+        op = type(self.op)
+        mistake = (
+            _mistake("input", self.inputs, *_names(op, "INPUTS"))
+            or _mistake("output", self.outputs, *_names(op, "OUTPUTS"))
+            or _mistake_of_regions(op, len(self.regions))
+        )
+        if mistake:
+            raise ValueError(f"a step of {self.op.kind!r} {mistake}")
+        return self
 
     def inputs_of(self, role: str) -> list[View]:
         """The inputs of a role that has several, by their numbers."""
-        return numbered(self.inputs, role)
+        return _numbered(self.inputs, role)
 
     def outputs_of(self, role: str) -> list[View]:
         """The outputs of a role that has several, by their numbers."""
-        return numbered(self.outputs, role)
+        return _numbered(self.outputs, role)
 
     @property
     def views(self) -> Iterator[View]:
-        """All operands."""
+        """All operands: first the inputs."""
         yield from self.inputs.values()
         yield from self.outputs.values()
 
 
-def numbered(operands: Mapping[str, View], role: str) -> list[View]:
-    """The operands named `role0`, `role1`, ... in this order, as far as numbers follow each other."""
+def numbered(role: str, views: Sequence[View]) -> dict[str, View]:
+    """Operands of a role that has several, by their names: `role0`, `role1`, ..."""
+    return {f"{role}{number}": view for number, view in enumerate(views)}
+
+
+def _numbered(operands: Mapping[str, View], role: str) -> list[View]:
     views: list[View] = []
     while (name := f"{role}{len(views)}") in operands:
         views.append(operands[name])
     return views
 
 
-def walk(steps: Sequence[Step]) -> Iterator[Step]:
-    """Every step, those inside loops and branches included, in program order."""
-    for step in steps:
-        yield step
-        for region in step.regions:
-            yield from walk(region)
+@cache
+def _names(op: type[Op], side: str) -> tuple[re.Pattern[str], frozenset[str]]:
+    """The names that operands of an operation may have, and those that they must have."""
+    roles: tuple[Role, ...] = getattr(op, side)
+    names = (rf"{role.name}\d+" if role.many else role.name for role in roles)
+    required = {role.name for role in roles if not role.optional and not role.many}
+    return re.compile("|".join(names) or r"(?!)"), frozenset(required)
+
+
+def _mistake(
+    side: str, operands: Mapping[str, View], allowed: re.Pattern[str], required: frozenset[str]
+) -> str:
+    """What is wrong with the names of some operands; empty if nothing is."""
+    for name in operands:
+        if not allowed.fullmatch(name):
+            return f"has no {side} {name!r}"
+    for name in sorted(required):
+        if name not in operands:
+            return f"needs the {side} {name!r}"
+    return ""
+
+
+def _mistake_of_regions(op: type[Op], count: int) -> str:
+    wanted = len(op.REGIONS)
+    # Branches are one region, as often as there are some.
+    if count == wanted or (wanted == 1 and count):
+        return ""
+    return f"has {count} regions instead of {wanted}"

@@ -2,37 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from .arrays import Slice
-from .program import Branches, Conditional, EmbeddingBag, Lookup, Program, Thunk, While
-from .walk import slices
+from .ops import Mask
+from .program import Program
+from .steps import Step
+from .walk import total
 
 
-def bytes_touched(thunk: Thunk, part: Slice) -> int:
-    """The bytes of one of its slices that a thunk reads or writes: of a table, only the rows that are looked up."""
-    found = thunk.lookup if isinstance(thunk, EmbeddingBag) else thunk
-    if isinstance(found, Lookup) and part is found.table:
-        return min(part.size, found.count * found.row_bytes)
-    return part.size
+def touched(step: Step) -> Iterator[tuple[Slice, int]]:
+    """The memory of each operand of a step, and how many bytes of it the step itself reads or writes."""
+    inputs = {name: view.slice for name, view in step.inputs.items()}
+    if isinstance(step.op, Mask):  # which may see one array in several ways
+        arrays = {(view.slice, view.element_type): name for name, view in step.inputs.items()}
+        inputs = {name: inputs[name] for name in arrays.values()}
+    for name, part in inputs.items():
+        yield part, min(part.size, _looked_up(step)) if name == "table" else part.size
+    in_place = {alias.output for alias in step.op.ALIASES if alias.must}
+    for name, view in step.outputs.items():
+        if name.rstrip("0123456789") not in in_place:
+            yield view.slice, view.slice.size
 
 
-def bytes_of_step(thunk: Thunk) -> int:
-    """Bytes that one thunk itself reads and writes (not those of thunks inside it)."""
-    return sum(bytes_touched(thunk, part) for part in slices(thunk))
+def _looked_up(step: Step) -> int:
+    """Bytes of the rows of a table that are looked up."""
+    return step.inputs["indices"].elements * step.inputs["table"].shape[1]
+
+
+def bytes_of_step(step: Step) -> int:
+    """Bytes that one step itself reads and writes (not those of steps inside it)."""
+    return sum(size for _, size in touched(step))
 
 
 def bytes_moved(program: Program) -> int:
-    """Bytes read and written by all steps of one run; loops count by their trip count, or once if it is unknown."""
-    return sum(map(_bytes_moved, program.thunks))
-
-
-def _bytes_moved(thunk: Thunk) -> int:
-    own = bytes_of_step(thunk)
-    if isinstance(thunk, While):
-        inner = sum(map(_bytes_moved, thunk.condition + thunk.body))
-        return own + inner * (1 if thunk.trip_count is None else thunk.trip_count)
-    if isinstance(thunk, Branches):
-        return sum(_bytes_moved(one) for branch in thunk.branches for one in branch)
-    if isinstance(thunk, Conditional):
-        # The most that can happen: which branch runs is not known before.
-        return own + max((sum(map(_bytes_moved, branch)) for branch in thunk.branches), default=0)
-    return own
+    """Bytes read and written by all steps of one run; see `walk.total` for loops and branches."""
+    return total(program.steps, bytes_of_step)

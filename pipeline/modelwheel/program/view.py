@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from ..dtypes import ElementType
-from ..util.records import JsonRecord
+from ..util.records import JsonRecord, omitted
 from .arrays import Slice
 
 
@@ -18,17 +18,17 @@ class View(JsonRecord):
 
     slice: Slice
     """All bytes that may be read or written, and perhaps others between them."""
-    element_type: ElementType
+    element_type: ElementType = omitted(ElementType.UINT8)
     shape: tuple[int, ...]
-    strides: tuple[int, ...]
+    strides: tuple[int, ...] = omitted((1,))
     """Distance between neighbours along each axis, in elements; 0 where all are the same element."""
-    start: int = 0
+    start: int = omitted(0)
     """The element of the slice that comes first."""
 
     @classmethod
     def of_bytes(cls, part: Slice) -> View:
         """A slice whose elements do not matter to its reader."""
-        return cls(slice=part, element_type=ElementType.UINT8, shape=(part.size,), strides=(1,))
+        return cls(slice=part, shape=(part.size,))
 
     @classmethod
     def dense(
@@ -42,8 +42,16 @@ class View(JsonRecord):
             shape: Its extents.
             order: Its axes from the fastest varying to the slowest (XLA's layout); row-major by default.
         """
-        strides = dense_strides(shape, order or tuple(reversed(range(len(shape)))))
+        strides = dense_strides(shape, order or row_major_order(len(shape)))
         return cls(slice=part, element_type=element_type, shape=tuple(shape), strides=strides)
+
+    def ordered(self, order: Sequence[int]) -> View:
+        """The same array without gaps in another layout.
+
+        Args:
+            order: Its axes from the fastest varying to the slowest.
+        """
+        return self.model_copy(update={"strides": dense_strides(self.shape, order)})
 
     @property
     def elements(self) -> int:
@@ -58,11 +66,19 @@ class View(JsonRecord):
             sorted(axes, key=lambda axis: (self.strides[axis], self.shape[axis] != 1, -axis))
         )
 
-    def row_major(self, *, ignoring_unit_axes: bool = True) -> bool:
-        """Whether the elements are without gaps in memory, the last axis the fastest."""
-        dense = dense_strides(self.shape, tuple(reversed(range(len(self.shape)))))
-        pairs = zip(self.shape, self.strides, dense, strict=True)
-        return all(have == want for n, have, want in pairs if not ignoring_unit_axes or n != 1)
+    def is_row_major(self, *, ignoring_unit_axes: bool = True) -> bool:
+        """Whether the elements follow each other in memory, the last axis the fastest."""
+        dense = dense_strides(self.shape, row_major_order(len(self.shape)))
+        axes = zip(self.shape, self.strides, dense, strict=True)
+        return all(
+            stride == without_gaps or (ignoring_unit_axes and extent == 1)
+            for extent, stride, without_gaps in axes
+        )
+
+
+def row_major_order(rank: int) -> tuple[int, ...]:
+    """The axes from the last to the first."""
+    return tuple(reversed(range(rank)))
 
 
 def dense_strides(shape: Sequence[int], order: Sequence[int]) -> tuple[int, ...]:

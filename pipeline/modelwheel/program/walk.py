@@ -2,173 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from .arrays import Slice
-from .program import (
-    Attention,
-    Branches,
-    Conditional,
-    Convolution,
-    Copy,
-    CopyRows,
-    Dot,
-    Elementwise,
-    EmbeddingBag,
-    Fft,
-    Kernel,
-    Lookup,
-    Mask,
-    Pooling,
-    Product,
-    Program,
-    RandomState,
-    RowReduction,
-    Scaling,
-    Sort,
-    Strips,
-    Thunk,
-    TopK,
-    While,
-)
+from .placing import Access
+from .steps import Step
 
 
-def walk(thunks: tuple[Thunk, ...]) -> Iterator[Thunk]:
-    """Every thunk, those inside loops and branches included, in program order."""
-    for thunk in thunks:
-        yield thunk
-        if isinstance(thunk, While):
-            yield from walk(thunk.condition)
-            yield from walk(thunk.body)
-        elif isinstance(thunk, Conditional | Branches):
-            for branch in thunk.branches:
-                yield from walk(branch)
+def walk(steps: Iterable[Step]) -> Iterator[Step]:
+    """Every step, those inside loops and branches included, in program order."""
+    for step in steps:
+        yield step
+        for region in step.regions:
+            yield from walk(region)
 
 
-def leaves(thunks: tuple[Thunk, ...], turns: int = 1) -> Iterator[tuple[Thunk, int]]:
-    """The thunks without others in them, in program order, each with how often a run reaches it at most.
+def leaves(steps: Iterable[Step], runs: int = 1) -> Iterator[tuple[Step, int]]:
+    """The steps without others in them, in program order, each with how often a run reaches it at most.
 
-    A loop of an unknown number of turns counts as one.
+    A loop with an unknown trip count counts as one iteration.
     """
-    for thunk in thunks:
-        if isinstance(thunk, While):
-            yield from leaves(thunk.condition + thunk.body, turns * (thunk.trip_count or 1))
-        elif isinstance(thunk, Conditional | Branches):
-            for branch in thunk.branches:
-                yield from leaves(branch, turns)
+    for step in steps:
+        if step.op.REGIONS:
+            for region in step.regions:
+                yield from leaves(region, runs * step.op.iterations)
         else:
-            yield thunk, turns
+            yield step, runs
 
 
-def products(thunk: Thunk) -> tuple[Product, ...]:
-    """The products and convolutions that one thunk itself computes, in order."""
-    match thunk:
-        case Dot() | Convolution():
-            return (thunk,)
-        case Strips():
-            return thunk.layers
-    return ()
+def total(steps: Iterable[Step], number: Callable[[Step], int]) -> int:
+    """The sum of a number of each step over one run.
+
+    Loops count by their trip count, or once if it is unknown. Of alternatives the largest counts: which one runs is not known before.
+    """
+    return sum(_total(step, number) for step in steps)
 
 
-def slices(thunk: Thunk) -> tuple[Slice, ...]:
-    """The slices that one thunk itself reads and writes (not those of thunks inside it)."""
-    match thunk:
-        case Kernel():
-            return thunk.arguments + thunk.results
-        case Dot() | Convolution():
-            own = tuple(array.slice for array in thunk.arrays)
-            last = thunk.epilogue
-            return (*own, *last.operands, last.result) if last else own
-        case Strips():
-            first = thunk.layers[0]
-            read = [first.input.slice, *(layer.kernel.slice for layer in thunk.layers)]
-            read += [part for c in thunk.layers if c.epilogue for part in c.epilogue.operands]
-            return (*read, *written(thunk))
-        case Pooling() | RowReduction():
-            return (thunk.input, thunk.output)
-        case Scaling():
-            return (thunk.input, thunk.factors, thunk.output)
-        case Attention():
-            parts = (thunk.query, thunk.key, thunk.value, *thunk.masks, thunk.output)
-            return tuple(part.slice for part in parts)
-        case Mask():
-            return (*(one.slice for one in thunk.code.reads), thunk.output)
-        case Elementwise():
-            return tuple(one.slice for one in (*thunk.reads, *thunk.masks, *thunk.writes))
-        case Lookup():
-            return (thunk.table, thunk.indices, thunk.output)
-        case EmbeddingBag():
-            return (thunk.lookup.table, thunk.lookup.indices, thunk.pooling.output)
-        case Copy() | CopyRows():
-            return (thunk.source, thunk.destination)
-        case While():
-            return (thunk.condition_value,) if thunk.condition_value else ()
-        case Conditional():
-            return (thunk.index,)
-        case Branches():
-            return ()
-        case Sort():
-            return tuple(operand.slice for operand in thunk.operands)
-        case TopK():
-            return (thunk.values, thunk.output, thunk.indices)
-        case Fft():
-            return (thunk.input.slice, thunk.output.slice)
-        case RandomState():
-            return (thunk.state,)
+def _total(step: Step, number: Callable[[Step], int]) -> int:
+    regions = [total(region, number) for region in step.regions]
+    inner = max(regions, default=0) if step.op.ALTERNATIVES else sum(regions)
+    return number(step) + step.op.iterations * inner
 
 
-def written(thunk: Thunk) -> tuple[Slice, ...]:
-    """The slices that one thunk itself may write (not those of thunks inside it)."""
-    match thunk:
-        case Kernel():
-            return thunk.results
-        case Pooling() | RowReduction() | Scaling() | Mask() | Lookup():
-            return (thunk.output,)
-        case EmbeddingBag():
-            return (thunk.pooling.output,)
-        case Attention():
-            return (thunk.output.slice,)
-        case Elementwise():
-            return tuple(one.slice for one in thunk.writes)
-        case Dot() | Convolution():
-            out = thunk.arrays[-1].slice
-            return (out, thunk.epilogue.result) if thunk.epilogue else (out,)
-        case Strips():
-            return written(thunk.layers[-1])
-        case Copy() | CopyRows():
-            return (thunk.destination,)
-    return slices(thunk)
+def reads(step: Step) -> tuple[Slice, ...]:
+    """The slices that one step itself reads (not those of steps inside it)."""
+    return tuple(view.slice for view in step.inputs.values())
 
 
-def read(thunk: Thunk) -> tuple[Slice, ...]:
-    """The slices that one thunk itself may read (not those of thunks inside it)."""
-    rest, changed = list(slices(thunk)), written(thunk)
-    if len(changed) == len(rest):  # it may read all that it writes
-        return changed
-    for part in changed:
-        rest.remove(part)
-    return tuple(rest)
+def writes(step: Step) -> tuple[Slice, ...]:
+    """The slices that one step itself writes (not those of steps inside it)."""
+    return tuple(view.slice for view in step.outputs.values())
 
 
-def all_written(thunk: Thunk) -> tuple[Slice, ...]:
-    """The slices that one thunk, or any inside it, may write."""
-    return tuple(part for one in walk((thunk,)) for part in written(one))
+def slices(step: Step) -> tuple[Slice, ...]:
+    """The slices that one step itself reads and writes (not those of steps inside it)."""
+    return reads(step) + writes(step)
 
 
-def used_allocations(program: Program) -> frozenset[int]:
-    """The indices of all allocations that some thunk or result refers to."""
-    used = {part.allocation for thunk in walk(program.thunks) for part in slices(thunk)}
-    used.update(result.slice.allocation for result in program.outputs)
-    used.update(program.results[update].slice.allocation for _, update in program.moved_updates())
-    return frozenset(used)
+def accesses(steps: Iterable[Step]) -> list[Access]:
+    """What each outer step reads and writes, with all steps inside it, as `placing` takes it."""
+    return [_access(step) for step in steps]
 
 
-def symbols(program: Program) -> tuple[str, ...]:
-    """Names of all kernels and comparators that are called, sorted."""
-    names = set()
-    for thunk in walk(program.thunks):
-        if isinstance(thunk, Kernel):
-            names.add(thunk.symbol)
-        elif isinstance(thunk, Sort):
-            names.add(thunk.comparator)
-    return tuple(sorted(names))
+def _access(step: Step) -> Access:
+    if not step.op.REGIONS:
+        return Access(reads(step), writes(step))
+    # What a loop or branch writes is not all written, or read before.
+    inner = (part.whole for region in step.regions for one in walk(region) for part in slices(one))
+    return Access((*reads(step), *inner), ())

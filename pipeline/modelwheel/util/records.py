@@ -8,15 +8,24 @@ from collections.abc import Set as AbstractSet
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from packaging.version import Version
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from .text import one_line
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+
+_Value = TypeVar("_Value")
+
+
+def omitted(default: _Value) -> _Value:
+    """The default of a field that is not written where it has it: many records are smaller then."""
+    field: _Value = Field(default=default, exclude_if=lambda value: bool(value == default))
+    return field
 
 
 class JsonRecord(BaseModel):

@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
+from modelwheel.compiler.ir import thunks as p
 from modelwheel.compiler.ir.hlo import HloModule
 from modelwheel.compiler.ir.memory import Memory
+from modelwheel.compiler.ir.thunks import Array
 from modelwheel.compiler.passes.epilogues import Emitted
 from modelwheel.compiler.passes.joining import join_epilogues
 from modelwheel.dtypes import ElementType
-from modelwheel.program import program as p
-from modelwheel.program.arrays import Allocation, Array, Slice
+from modelwheel.program.arrays import Allocation, Slice
 from tests.support.modules import shape as make_shape
 from tests.support.programs import dense
 

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
+from modelwheel.compiler.ir import thunks as p
 from modelwheel.compiler.ir.memory import Memory
+from modelwheel.compiler.ir.thunk_walk import all_written, leaves, slices, walk
 from modelwheel.compiler.passes.branches import join_branches
-from modelwheel.program import program as p
 from modelwheel.program.arrays import Allocation, AllocationKind, Slice, overlap
 from modelwheel.program.traffic import bytes_moved
-from modelwheel.program.walk import all_written, leaves, slices, walk
 from tests.support.programs import dense
 
 X, WEIGHTS, SHARED, FIRST, SECOND, BOTH, RESULT = range(7)
@@ -220,7 +220,7 @@ def test_parts_of_what_is_read_later_do_not_move() -> None:
 
 def test_windows_that_move_are_apart_in_all_turns() -> None:
     def direction(own: int, offset: int, step: int) -> p.While:
-        row = Slice(allocation=BOTH, offset=offset, size=64, step=step, turns=5)
+        row = Slice(allocation=BOTH, offset=offset, size=64, step=step, iterations=5)
         return _loop(_kernel([_part(own)], row), _kernel([_part(own)], _part(own)))
 
     apart = (direction(FIRST, 0, 64), direction(SECOND, 640, -64))

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from modelwheel.compiler.ir import thunks as p
 from modelwheel.compiler.ir.hlo import HloModule
 from modelwheel.compiler.passes.recognise.convolutions import convolution_kernel
 from modelwheel.dtypes import ElementType
-from modelwheel.program import program as p
+from modelwheel.program import ops
 from tests.support.programs import dense
 
 
@@ -94,8 +95,8 @@ def test_a_kernel_that_is_a_convolution() -> None:
     assert [a.shape for a in found.arrays] == [(3, 5, 4), (8, 2, 6), (3, 4, 6)]
     assert found.operations == 2 * (3 * 4 * 6) * (8 * 2)
     assert found.feature_groups == 2
-    assert found.kernel_axes == p.Axes(batch=1, feature=2, spatial=(0,))
-    window = p.Window(
+    assert found.kernel_axes == ops.Axes(batch=1, feature=2, spatial=(0,))
+    window = ops.Window(
         size=8, stride=2, pad_low=4, pad_high=5, kernel_dilation=1, base_dilation=1, reversed=True
     )
     assert found.windows == (window,)
@@ -105,10 +106,10 @@ def test_the_operands_that_xla_exchanged_are_exchanged_back() -> None:
     found = _find(constant=0, feature_group_count=1, source=_shape(3, 5, 2))
     assert found is not None
     assert [a.slice.allocation for a in found.arrays] == [1, 0, 2]
-    assert found.input_axes == p.Axes(batch=2, feature=1, spatial=(0,))
-    assert found.kernel_axes == p.Axes(batch=2, feature=0, spatial=(1,))
-    assert found.output_axes == p.Axes(batch=2, feature=0, spatial=(1,))
-    window = p.Window(
+    assert found.input_axes == ops.Axes(batch=2, feature=1, spatial=(0,))
+    assert found.kernel_axes == ops.Axes(batch=2, feature=0, spatial=(1,))
+    assert found.output_axes == ops.Axes(batch=2, feature=0, spatial=(1,))
+    window = ops.Window(
         size=5, stride=2, pad_low=1, pad_high=2, kernel_dilation=1, base_dilation=1, reversed=True
     )
     assert found.windows == (window,)

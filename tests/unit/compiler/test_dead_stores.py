@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import pytest
 
+from modelwheel.compiler.ir import thunks as p
+from modelwheel.compiler.ir.elementwise import Plane
 from modelwheel.compiler.passes.dead_stores import without_dead_stores
-from modelwheel.program import program as p
 from modelwheel.program.arrays import Slice
-from modelwheel.program.elementwise import Plane
 from tests.support.programs import dense
 
 TURNS = 4
@@ -17,7 +17,7 @@ TURNS = 4
 
 def _part(offset: int, size: int = 64, *, step: int = 0) -> Slice:
     return Slice(
-        allocation=0, offset=offset, size=size, step=step, turns=TURNS if step else 1
+        allocation=0, offset=offset, size=size, step=step, iterations=TURNS if step else 1
     )  # fmt: skip
 
 

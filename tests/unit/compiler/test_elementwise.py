@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from modelwheel.compiler.ir import thunks as p
 from modelwheel.compiler.ir.counters import Counters, Linear
+from modelwheel.compiler.ir.elementwise import Plane
 from modelwheel.compiler.passes.elementwise_chains import join_elementwise
 from modelwheel.compiler.passes.epilogues import Emitted
-from modelwheel.program import program as p
 from modelwheel.program.arrays import Slice, overlap
-from modelwheel.program.elementwise import Plane
 from tests.support.modules import Steps, shape
 
 ROWS, UNITS, TURNS = 3, 8, 4
@@ -219,7 +219,7 @@ def test_steps_move_only_past_what_leaves_their_memory_alone(
 
 def test_results_are_copied_by_the_step_that_computes_them() -> None:
     steps = _cell()
-    place = Slice(allocation=99, offset=0, size=FLAT_BYTES, step=FLAT_BYTES, turns=TURNS)
+    place = Slice(allocation=99, offset=0, size=FLAT_BYTES, step=FLAT_BYTES, iterations=TURNS)
     copy = p.Copy(operations=0, source=steps.place("both"), destination=place)
     steps.emitted.append(Emitted(copy, "other"))
     (step,) = _joined(steps)
@@ -269,5 +269,5 @@ def test_a_mask_is_read_where_the_turn_finds_it(extent: int) -> None:
         return
     assert isinstance(step, p.Elementwise)
     (mask,) = step.masks
-    assert (mask.slice.size, mask.slice.step, mask.slice.turns) == (ROWS, ROWS, TURNS)
+    assert (mask.slice.size, mask.slice.step, mask.slice.iterations) == (ROWS, ROWS, TURNS)
     assert mask.row_step == 1

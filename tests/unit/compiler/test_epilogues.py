@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
+from modelwheel.compiler.ir import thunks as p
 from modelwheel.compiler.ir.hlo import HloModule
 from modelwheel.compiler.ir.memory import Memory
 from modelwheel.compiler.passes.epilogues import Emitted, Steps
 from modelwheel.compiler.passes.joining import join_epilogues
-from modelwheel.program import program as p
+from modelwheel.program import ops
 from modelwheel.program.arrays import Allocation, Slice
 from tests.support.programs import dense
 
@@ -305,7 +306,7 @@ def test_a_product_may_wait_if_its_operands_can_move() -> None:
         assert all(getattr(thunk, "epilogue", None) is None for thunk in joined(**options)[0])
 
 
-def _activated(define: Callable[[_Module], None]) -> p.Activation | None:
+def _activated(define: Callable[[_Module], None]) -> ops.Activation | None:
     """The activation of the product plus bias that a fusion has; `define` adds its instructions, of `x`."""
     module = _Module()
     module.add("p0", "parameter", MATRIX)

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from modelwheel.compiler.ir import thunks as p
 from modelwheel.compiler.ir.memory import Memory
+from modelwheel.compiler.ir.thunk_walk import read, written
 from modelwheel.compiler.passes.in_place import sum_in_results, write_over_addends
-from modelwheel.program import program as p
 from modelwheel.program.arrays import Allocation, AllocationKind, Slice
-from modelwheel.program.walk import read, written
 from tests.support.programs import dense, pointwise
 
 _ROWS, _COLUMNS = 64, 256

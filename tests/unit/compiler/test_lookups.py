@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from modelwheel.compiler.ir import thunks as p
 from modelwheel.compiler.ir.hlo import HloModule
 from modelwheel.compiler.passes.recognise.lookups import lookup
 from modelwheel.dtypes import ElementType
-from modelwheel.program import program as p
 from tests.support.programs import dense
 
 FLOAT, INT = ElementType.FLOAT32, ElementType.INT32

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from modelwheel.compiler.ir import thunks as p
 from modelwheel.compiler.ir.memory import Memory
 from modelwheel.compiler.passes.epilogues import Emitted
 from modelwheel.compiler.passes.joining import join_epilogues
-from modelwheel.program import program as p
 from tests.support.modules import Steps, shape
 from tests.support.programs import pooling
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from modelwheel.compiler.ir import thunks as p
 from modelwheel.compiler.ir.hlo import HloModule
 from modelwheel.compiler.passes.recognise.pooling import mean_of_images, pooling, row_reduction
-from modelwheel.program import program as p
 from tests.support.programs import dense
 
 

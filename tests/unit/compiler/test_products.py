@@ -6,10 +6,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from modelwheel.compiler.ir import thunks as p
 from modelwheel.compiler.ir.memory import Memory
 from modelwheel.compiler.passes.recognise.products import vector_product
 from modelwheel.dtypes import ElementType
-from modelwheel.program import program as p
 from modelwheel.program.arrays import Allocation, Slice
 from tests.support.modules import Steps, shape
 

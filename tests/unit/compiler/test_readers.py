@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from modelwheel.compiler.ir import thunks as p
 from modelwheel.compiler.ir.memory import Memory
+from modelwheel.compiler.ir.thunk_walk import slices, written
 from modelwheel.compiler.passes.epilogues import Emitted
 from modelwheel.compiler.passes.joining import join_epilogues
 from modelwheel.dtypes import ElementType
-from modelwheel.program import program as p
 from modelwheel.program.arrays import AllocationKind
-from modelwheel.program.walk import slices, written
 from tests.support.modules import Steps, shape
 from tests.support.programs import pooling
 

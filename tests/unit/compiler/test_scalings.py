@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from modelwheel.compiler.ir import thunks as p
 from modelwheel.compiler.ir.hlo import HloModule
 from modelwheel.compiler.ir.memory import moved_readers, reading_from
 from modelwheel.compiler.passes.epilogues import Emitted, Steps
 from modelwheel.compiler.passes.recognise.scalings import decode_scalings, scaling_of
-from modelwheel.program import program as p
 from tests.support.programs import dense
 
 IMAGES = (3, 20, 20, 24)

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
+from modelwheel.compiler.ir import thunks as p
 from modelwheel.compiler.ir.counters import Linear, count
 from modelwheel.compiler.ir.hlo import HloModule
 from modelwheel.compiler.ir.memory import Memory
+from modelwheel.compiler.ir.thunk_walk import slices
 from modelwheel.compiler.passes.epilogues import Emitted
 from modelwheel.compiler.passes.stepping import SteppedLoop
-from modelwheel.program import program as p
 from modelwheel.program.arrays import Allocation, Slice, overlap
-from modelwheel.program.walk import slices
 from tests.support.programs import dense
 
 PRED, INT, FLOAT = 1, 4, 11
@@ -265,7 +265,7 @@ def _stepped(
 
 
 def _by_turn(part: Slice) -> list[int]:
-    return [part.offset + turn * part.step for turn in range(part.turns)]
+    return [part.offset + turn * part.step for turn in range(part.iterations)]
 
 
 ROW_BYTES, RESULT_BYTES = ROWS * DEPTH * 4, ROWS * COLUMNS * 4
@@ -349,7 +349,7 @@ def test_counters_stay_where_they_are_read() -> None:
 
 
 def test_slices_that_move_overlap_what_they_pass() -> None:
-    moving = Slice(allocation=0, offset=100, size=10, step=-20, turns=3)
+    moving = Slice(allocation=0, offset=100, size=10, step=-20, iterations=3)
     assert moving.whole == Slice(allocation=0, offset=60, size=50)
     for offset, expected in ((50, False), (55, True), (75, True), (109, True), (110, False)):
         assert overlap(moving, Slice(allocation=0, offset=offset, size=10)) == expected

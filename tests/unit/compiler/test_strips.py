@@ -7,18 +7,19 @@ from typing import Any
 
 import pytest
 
+from modelwheel.compiler.ir import thunks as p
 from modelwheel.compiler.ir.hlo import HloModule
 from modelwheel.compiler.ir.memory import Memory
+from modelwheel.compiler.ir.thunk_walk import slices, written
 from modelwheel.compiler.passes.epilogues import Emitted
 from modelwheel.compiler.passes.strips import join_strips
-from modelwheel.program import program as p
+from modelwheel.program import ops
 from modelwheel.program.arrays import Allocation
-from modelwheel.program.walk import slices, written
 from tests.support.programs import dense
 
 SIZE, NARROW, WIDE = 64, 8, 64
 X, W1, A, W2, B, W3, Y, OTHER, SHIFT = range(9)
-IMAGE = p.Axes(batch=0, feature=3, spatial=(1, 2))
+IMAGE = ops.Axes(batch=0, feature=3, spatial=(1, 2))
 CHAIN = ("expand", "depthwise", "project")
 
 
@@ -36,7 +37,7 @@ def _dot(source: int, weights: int, out: int, features: int, columns: int) -> p.
 
 
 def _depthwise(stride: int = 1, pad: int = 1) -> p.Convolution:
-    window = p.Window(
+    window = ops.Window(
         size=3, stride=stride, pad_low=pad, pad_high=1, kernel_dilation=1, base_dilation=1, reversed=False
     )  # fmt: skip
     return p.Convolution(
@@ -45,7 +46,7 @@ def _depthwise(stride: int = 1, pad: int = 1) -> p.Convolution:
         kernel=dense((3, 3, 1, WIDE), W2),
         output=dense((1, SIZE // stride, SIZE // stride, WIDE), B),
         input_axes=IMAGE,
-        kernel_axes=p.Axes(batch=2, feature=3, spatial=(0, 1)),
+        kernel_axes=ops.Axes(batch=2, feature=3, spatial=(0, 1)),
         output_axes=IMAGE,
         windows=(window, window),
         feature_groups=WIDE,
@@ -269,7 +270,7 @@ def test_other_layouts_and_products_of_few_columns_stay_apart() -> None:
 
 @pytest.mark.parametrize(("dilation", "lengths"), [(1, [1, 1, 1]), (2, [3])])
 def test_what_is_faster_in_tiles_stays_apart(dilation: int, lengths: list[int]) -> None:
-    side = p.Window(
+    side = ops.Window(
         size=3, stride=1, pad_low=dilation, pad_high=dilation,
         kernel_dilation=dilation, base_dilation=1, reversed=False,
     )  # fmt: skip

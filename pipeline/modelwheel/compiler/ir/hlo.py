@@ -10,7 +10,8 @@ from typing import Any
 
 from ...dtypes import ELEMENT_TYPES
 from ...errors import UnsupportedProgramError
-from ...program.arrays import Array, Slice
+from ...program.arrays import Slice
+from .thunks import Array
 
 # Opcodes that only name, shape or hold data.
 _FREE = frozenset(

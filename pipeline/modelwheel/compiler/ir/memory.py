@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from ...program import program as p
 from ...program.arrays import Allocation, Slice, covers, overlap
 from ...program.placing import placed
-from ...program.walk import read, slices, walk, written
 from ...util.records import JsonRecord
+from . import thunks as p
+from .thunk_walk import accesses, read, slices, walk, written
 
 
 def reading_from(thunk: p.Thunk, old: Slice, new: Slice) -> p.Thunk | None:
@@ -175,7 +175,7 @@ class Memory:
                 for index, size in self._sizes.items()
             )
             return thunks, (*self.allocations, *added)
-        placement = placed(thunks, self.results, shared.index, self._sizes)
+        placement = placed(accesses(thunks), self.results, shared.index, self._sizes)
 
         def moved(time: int, thunk: p.Thunk) -> p.Thunk:
             return cast("p.Thunk", replaced(thunk, lambda part: placement.moved(time, part)))

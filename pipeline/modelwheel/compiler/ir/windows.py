@@ -11,8 +11,8 @@ import math
 from typing import Any
 
 from ...dtypes import ELEMENT_TYPES
-from ...program import program as p
 from ...program.arrays import Slice
+from . import thunks as p
 from .counters import Counters, Linear
 from .hlo import HloModule
 
@@ -115,6 +115,6 @@ def _window(
             "offset": where.offset + start.start,
             "size": size,
             "step": start.step,
-            "turns": counters.turns if start.step else 1,
+            "iterations": counters.turns if start.step else 1,
         }
     )

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...dtypes import ElementType
-from ...program import program as p
-from ...program.arrays import Array, Slice, overlap
-from ...program.walk import all_written
+from ...program.arrays import Slice, overlap
+from ..ir import thunks as p
 from ..ir.memory import Memory
+from ..ir.thunk_walk import all_written
+from ..ir.thunks import Array
 from ..ir.views import Source, source_of, strides_in_result, strides_of
 from .attention_masks import Masks
 from .epilogues import Emitted, Steps, fits, may_exchange, read_parts

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...dtypes import ElementType
-from ...program import program as p
 from ...program.arrays import Slice, overlap
-from ...program.masks import MaskCode, MaskOperation
-from ...program.walk import all_written
+from ..ir import thunks as p
+from ..ir.masks import MaskCode, MaskOperation
 from ..ir.memory import Memory
+from ..ir.thunk_walk import all_written
 from .epilogues import Emitted, Steps
 from .match.mask_code import mask_code
 from .match.softmaxes import Softmax, Value

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from ...program import program as p
 from ...program.arrays import ALIGNMENT, Slice, covers, overlap
-from ...program.walk import read, slices, walk, written
+from ..ir import thunks as p
 from ..ir.memory import Memory, replaced
+from ..ir.thunk_walk import read, slices, walk, written
 
 _Branch: TypeAlias = tuple[p.Thunk, ...]
 
@@ -205,7 +205,7 @@ def _needs(thunks: Iterable[p.Thunk], region: Slice, results: Sequence[Slice] = 
             if common is not None and not any(covers(one, common) for one in complete):
                 return True
         # Of a slice that moves from turn to turn, each turn writes only a part.
-        complete += [part for part in writes if part.turns == 1]
+        complete += [part for part in writes if part.iterations == 1]
     return False
 
 

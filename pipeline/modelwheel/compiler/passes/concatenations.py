@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...dtypes import ElementType
-from ...program import program as p
 from ...program.arrays import Slice, overlap
-from ...program.walk import all_written
+from ..ir import thunks as p
 from ..ir.hlo import HloModule
 from ..ir.memory import Memory
+from ..ir.thunk_walk import all_written
 from .epilogues import Emitted, Steps, columns_of, fits, may_exchange, read_parts
 from .match.epilogue_parts import Parts
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ...program import program as p
 from ...program.arrays import Slice, overlap
-from ...program.elementwise import Plane
-from ...program.walk import read
+from ..ir import thunks as p
+from ..ir.elementwise import Plane
+from ..ir.thunk_walk import read
 
 
 def without_dead_stores(thunks: Sequence[p.Thunk], results: Sequence[Slice]) -> tuple[p.Thunk, ...]:
@@ -98,7 +98,7 @@ def _replaced(thunk: p.Thunk) -> Iterator[Slice]:
 def _in_all_turns(parts: Iterator[Slice], turns: int) -> Iterator[Slice]:
     """The same for the slices of a turn."""
     for part in parts:
-        if part.step == 0 or (part.turns == turns and abs(part.step) <= part.size):
+        if part.step == 0 or (part.iterations == turns and abs(part.step) <= part.size):
             yield part.whole
 
 

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ...dtypes import ElementType
-from ...program import program as p
 from ...program.arrays import Slice, overlap
-from ...program.elementwise import ACTIVATIONS, Plane
+from ..ir import thunks as p
 from ..ir.counters import Counters
+from ..ir.elementwise import ACTIVATIONS, Plane
 from ..ir.hlo import HloModule
 from .epilogues import Emitted, may_exchange
 from .match.elementwise_code import Code, Reader, Source

@@ -17,12 +17,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...dtypes import ElementType
-from ...program import program as p
-from ...program.arrays import Array, Slice, overlap
-from ...program.walk import all_written, read, slices, walk, written
+from ...program.arrays import Slice, overlap
+from ..ir import thunks as p
 from ..ir.hlo import HloModule
 from ..ir.memory import Memory, moved_readers, writing_to
 from ..ir.numbering import Numbering
+from ..ir.thunk_walk import all_written, read, slices, walk, written
+from ..ir.thunks import Array
 from .match.epilogue_parts import Elsewhere, FusionReader, Parts, followed_by
 from .recognise.paddings import Padding, padding_of
 from .recognise.pooling import mean_of_values, scaling

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ...program import program as p
 from ...program.arrays import Slice, overlap
-from ...program.walk import read, slices, walk, written
+from ..ir import thunks as p
 from ..ir.memory import Memory, moved_readers, writing_to
+from ..ir.thunk_walk import read, slices, walk, written
 from .epilogues import columns_of
 
 _COLUMNS = 16

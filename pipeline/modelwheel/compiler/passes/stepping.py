@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...dtypes import ElementType
-from ...program import program as p
-from ...program.arrays import Array, Slice, overlap
-from ...program.walk import all_written
+from ...program.arrays import Slice, overlap
+from ..ir import thunks as p
 from ..ir.counters import Counters
 from ..ir.hlo import HloModule
 from ..ir.memory import Memory, moved_readers, writing_to
+from ..ir.thunk_walk import all_written
+from ..ir.thunks import Array
 from ..ir.windows import read_window, written_window
 from .elementwise_chains import join_elementwise
 from .epilogues import Emitted
@@ -123,7 +124,7 @@ class SteppedLoop:
             offset=0 if window.step > 0 else last,
             size=result.size,
             step=result.size if window.step > 0 else -result.size,
-            turns=turns,
+            iterations=turns,
         )
         if not self._redirect(step, result, part):
             return None

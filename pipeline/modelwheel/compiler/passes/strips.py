@@ -12,12 +12,14 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from ...dtypes import ElementType
-from ...program import program as p
-from ...program.arrays import Array, Slice, overlap
-from ...program.spatial_axes import axes_in_use
-from ...program.walk import slices, written
+from ...program import ops
+from ...program.arrays import Slice, overlap
+from ...program.spatial_axes import SpatialExtents, axes_in_use, spatial_sizes
+from ..ir import thunks as p
 from ..ir.hlo import HloModule
 from ..ir.memory import Memory, moved_readers, writing_to
+from ..ir.thunk_walk import slices, written
+from ..ir.thunks import Array
 from .epilogues import Emitted
 
 _MIN_BETWEEN_BYTES = 1024 * 1024
@@ -31,7 +33,7 @@ _TRANSFORMED = {(3, 3): 16, (3,): 64, (1, 3): 64, (5,): 64, (1, 5): 64}
 _MIN_LONG_TAPS = 6
 _MIN_LONG_SUMS = 97
 """Windows of so many taps, for each place of a stride, are decomposed if sums of a quarter of them are long enough."""
-_ROW = p.Window(
+_ROW = ops.Window(
     size=1, stride=1, pad_low=0, pad_high=0, kernel_dilation=1, base_dilation=1, reversed=False
 )
 
@@ -106,7 +108,7 @@ def _convolutions(products: Sequence[p.Product]) -> list[p.Convolution]:
     return found
 
 
-def _places(array: Array, axes: p.Axes) -> tuple[int, ...]:
+def _places(array: Array, axes: ops.Axes) -> tuple[int, ...]:
     """Images, and positions in them."""
     return tuple(array.shape[axis] for axis in (axes.batch, *axes.spatial))
 
@@ -129,7 +131,7 @@ def _of_places(dot: p.Dot, places: tuple[int, ...]) -> p.Convolution | None:
     (contracted,) = dot.rhs_contracting
     spatial = tuple(range(1, rank + 1))
     layout = tuple(reversed(range(rank + 2)))
-    image = p.Axes(batch=0, feature=rank + 1, spatial=spatial)
+    image = ops.Axes(batch=0, feature=rank + 1, spatial=spatial)
     kernel_layout = (*(axis + rank for axis in dot.rhs.minor_to_major), *reversed(range(rank)))
     return p.Convolution(
         operations=dot.operations,
@@ -140,7 +142,7 @@ def _of_places(dot: p.Dot, places: tuple[int, ...]) -> p.Convolution | None:
         ),
         output=dot.out.model_copy(update={"shape": (*places, columns), "minor_to_major": layout}),
         input_axes=image,
-        kernel_axes=p.Axes(
+        kernel_axes=ops.Axes(
             batch=rank + contracted, feature=rank + 1 - contracted, spatial=tuple(range(rank))
         ),
         output_axes=image,
@@ -191,7 +193,7 @@ def _is_transformed(c: p.Convolution) -> bool:
     )
 
 
-def _is_dense(array: Array, axes: p.Axes) -> bool:
+def _is_dense(array: Array, axes: ops.Axes) -> bool:
     """Whether features vary fastest, and images slowest."""
     order = (axes.feature, *reversed(axes.spatial), axes.batch)
     return array.minor_to_major == order and array.row_step is None
@@ -268,11 +270,19 @@ def _may_write(layers: Sequence[p.Convolution]) -> bool:
 def _in_place(layers: Sequence[p.Convolution]) -> bool:
     """Whether no row of the input is read after the row of the result that has its place is written."""
     first, last = layers[0], layers[-1]
-    axis = axes_in_use(layers)[0]
+    axis = axes_in_use([_extents(layer) for layer in layers])[0]
     rows = first.input.shape[first.input_axes.spatial[axis]]
     windows = [layer.windows[axis] for layer in layers]
     return (
         rows == last.output.shape[last.output_axes.spatial[axis]]
         and (windows[0].size, windows[0].pad_low) == (1, 0)
         and all(w.stride == 1 and w.pad_low <= (w.size - 1) * w.kernel_dilation for w in windows)
+    )
+
+
+def _extents(c: p.Convolution) -> SpatialExtents:
+    axes = (c.input_axes, c.kernel_axes, c.output_axes)
+    arrays = zip(axes, c.arrays, strict=True)
+    return SpatialExtents(
+        c.windows, tuple(spatial_sizes(one, array.shape) for one, array in arrays)
     )

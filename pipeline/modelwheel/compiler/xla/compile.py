@@ -16,7 +16,6 @@ from ...errors import CompileError, UnsupportedModelError
 from ...model.check import fix_for
 from ...model.messages import without_node_markup
 from ...program.program import Program
-from ...program.walk import symbols
 from ...util.text import one_line
 from ...workers.flags import Flags
 from ...workers.jobs import KERNELS, PROGRAM, CompileJob
@@ -53,7 +52,7 @@ def run(job: CompileJob) -> None:
     write_program(out / _METADATA, out / _CONSTANTS, out, written)
     program = Program.load(out / PROGRAM)
     _refuse_dynamic_results(program, config)
-    blank_unused_functions(out / KERNELS, symbols(program))
+    blank_unused_functions(out / KERNELS, program.symbols)
     if "windows" in job.request.triple:
         rename_half_conversions(out / KERNELS)
     # They hold the weights again, in the program and padded; `constants.bin` has them once.

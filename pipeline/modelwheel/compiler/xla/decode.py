@@ -21,11 +21,14 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 
 from ...dtypes import ELEMENT_TYPES
 from ...errors import UnsupportedProgramError
-from ...program import program as p
-from ...program.arrays import ALIGNMENT, Allocation, AllocationKind, Array, ArrayShape, Slice
+from ...program.arrays import ALIGNMENT, Allocation, AllocationKind, ArrayShape, Slice
+from ...program.program import Program
+from ..ir import thunks as p
 from ..ir.counters import count
 from ..ir.hlo import HloModule, array_of
+from ..ir.lower import lower, view_of
 from ..ir.memory import Memory
+from ..ir.thunks import Array
 from ..passes.branches import join_branches
 from ..passes.dead_stores import without_dead_stores
 from ..passes.epilogues import Emitted
@@ -74,7 +77,7 @@ def write_program(
 
 def decode(
     result: Any, constants: Sequence[bytes], written: Sequence[bool] = ()
-) -> tuple[p.Program, bytes]:
+) -> tuple[Program, bytes]:
     """The program of a `CompilationResultProto`, and its constants in one blob."""
     if result.obj_files_kind != _OBJECT_FILES_ARE_KERNELS:
         raise UnsupportedProgramError(
@@ -94,13 +97,13 @@ def decode(
     thunks = sum_in_results(write_over_addends(thunks, memory))
     thunks = join_branches(thunks, memory)
     thunks, allocations = memory.place(thunks)
-    program = p.Program(
+    program = Program(
         triple=result.target_machine_options.triple,
         cpu=result.target_machine_options.cpu,
         allocations=allocations,
-        parameters=tuple(_parameters(hlo, allocations)),
-        results=results,
-        thunks=thunks,
+        parameters=tuple(map(view_of, _parameters(hlo, allocations))),
+        results=tuple(map(view_of, results)),
+        steps=lower(thunks),
         state=tuple(_state(len(hlo.result_shapes), written)),
     )
     _require_unchanged_shapes(program)
@@ -114,13 +117,13 @@ def _state(results: int, written: Sequence[bool]) -> Iterable[int | None]:
         number += updated
 
 
-def _require_unchanged_shapes(program: p.Program) -> None:
+def _require_unchanged_shapes(program: Program) -> None:
     for before, number in zip(
         program.parameters[len(program.inputs) :], program.state, strict=True
     ):
         after = before if number is None else program.results[number]
-        same = (after.shape, after.element_type, after.minor_to_major)
-        if (before.shape, before.element_type, before.minor_to_major) != same:
+        same = (after.shape, after.element_type, after.strides)
+        if (before.shape, before.element_type, before.strides) != same:
             raise UnsupportedProgramError(
                 f"a call changes the shape of a variable from {before.shape} to {after.shape}; "
                 "export a signature whose variables keep their shapes"

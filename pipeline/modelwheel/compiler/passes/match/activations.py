@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from ....program import program as p
+from ....program import ops
 from ...ir.hlo import HloModule
 
 _COMMUTATIVE = frozenset({"add", "multiply", "maximum", "minimum"})
@@ -106,7 +106,7 @@ def _erfc_of_chlo(f: _Forms, x: _Form) -> _Form:
     return f.of("select", f.of("compare LT", size, one), inside, beyond)
 
 
-def _definitions(f: _Forms) -> Iterator[tuple[_Form, p.Activation]]:
+def _definitions(f: _Forms) -> Iterator[tuple[_Form, ops.Activation]]:
     x, one = f.argument, f.constant(1)
     root = f.constant(0.5**0.5)
     yield f.of("tanh", x), "tanh"
@@ -157,7 +157,7 @@ def _scaled_cubic(f: _Forms, scale: _Form, cubic: _Form, square: _Form) -> Itera
         yield from _product(f, x, scale, f.of("add", f.constant(1), share))
 
 
-def _hard_swish(f: _Forms) -> Iterator[tuple[_Form, p.Activation]]:
+def _hard_swish(f: _Forms) -> Iterator[tuple[_Form, ops.Activation]]:
     x, zero, six = f.argument, f.constant(0), f.constant(6)
     raised = f.of("add", x, f.constant(3))
     above = f.of("maximum", raised, zero)
@@ -174,7 +174,7 @@ def _hard_swish(f: _Forms) -> Iterator[tuple[_Form, p.Activation]]:
 class Found:
     """An activation, and the instruction whose value it takes."""
 
-    activation: p.Activation
+    activation: ops.Activation
     argument: Any
 
 

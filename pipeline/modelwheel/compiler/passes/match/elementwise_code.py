@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from ....dtypes import ElementType
-from ....program import program as p
 from ....program.arrays import Slice, overlap
-from ....program.elementwise import ACTIVATIONS, Opcode, Operation, Plane
+from ...ir import thunks as p
 from ...ir.counters import Counters
+from ...ir.elementwise import ACTIVATIONS, Opcode, Operation, Plane
 from ...ir.hlo import HloModule
 from ...ir.windows import part_of
 from ..recognise.pooling import is_in_order

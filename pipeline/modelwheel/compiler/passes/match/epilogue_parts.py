@@ -9,8 +9,8 @@ from itertools import pairwise
 from typing import Any, TypeAlias
 
 from ....dtypes import ElementType
-from ....program import program as p
 from ....program.arrays import Slice
+from ...ir import thunks as p
 from ...ir.hlo import HloModule
 from ..recognise.pooling import is_in_order
 from .activations import Activations

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ....dtypes import ELEMENT_TYPES, ElementType
-from ....program import program as p
 from ....program.arrays import Slice
-from ....program.masks import AXES, MaskCode, MaskOpcode, MaskOperation, MaskRead
+from ...ir import thunks as p
 from ...ir.hlo import HloModule
+from ...ir.masks import AXES, MaskCode, MaskOpcode, MaskOperation, MaskRead
 from ...ir.numbering import integer_of
 from ...ir.views import Strides, strides_through
 from ..recognise.pooling import is_in_order

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ....dtypes import ElementType
-from ....program import program as p
+from ....program import ops
 from ...ir.hlo import HloModule
 from ...ir.numbering import Numbering
 from ..recognise.pooling import is_in_order, is_plain, reducer_of
@@ -142,7 +142,7 @@ class _Finder:
                 return largest
         return value
 
-    def _reduced(self, value: Value | None, reducer: p.Reducer) -> Value | None:
+    def _reduced(self, value: Value | None, reducer: ops.Reducer) -> Value | None:
         """What is reduced along rows to a value, perhaps in windows first."""
         if value is None:
             return None
@@ -173,7 +173,7 @@ class _Finder:
             return None
         return self._operands(behind)[0]
 
-    def _starts_with_nothing(self, value: Value, reducer: p.Reducer) -> bool:
+    def _starts_with_nothing(self, value: Value, reducer: ops.Reducer) -> bool:
         """Whether a reduction is by `reducer`, of one array, from its neutral element on."""
         operands = self._operands(value)
         if len(operands) != 2 or reducer_of(self._hlo, value.node) != reducer:

@@ -14,9 +14,10 @@ from __future__ import annotations
 from typing import Any
 
 from ....dtypes import ElementType
-from ....program import program as p
-from ....program.arrays import Array
+from ....program import ops
+from ...ir import thunks as p
 from ...ir.hlo import HloModule, array_of
+from ...ir.thunks import Array
 
 _TYPES = (ElementType.FLOAT32, ElementType.FLOAT64)
 """Those for which the runtime has kernels with vectors of the CPU; for others XLA's kernel stays."""
@@ -41,17 +42,17 @@ def convolution(
         input=source,
         kernel=kernel,
         output=output,
-        input_axes=p.Axes(
+        input_axes=ops.Axes(
             batch=dims.input_batch_dimension,
             feature=dims.input_feature_dimension,
             spatial=tuple(dims.input_spatial_dimensions),
         ),
-        kernel_axes=p.Axes(
+        kernel_axes=ops.Axes(
             batch=dims.kernel_input_feature_dimension,
             feature=dims.kernel_output_feature_dimension,
             spatial=tuple(dims.kernel_spatial_dimensions),
         ),
-        output_axes=p.Axes(
+        output_axes=ops.Axes(
             batch=dims.output_batch_dimension,
             feature=dims.output_feature_dimension,
             spatial=tuple(dims.output_spatial_dimensions),
@@ -103,13 +104,13 @@ def _exchanged(c: p.Convolution) -> p.Convolution:
         update={
             "input": c.kernel,
             "kernel": c.input,
-            "input_axes": p.Axes(
+            "input_axes": ops.Axes(
                 batch=kernel.feature, feature=kernel.batch, spatial=kernel.spatial
             ),
-            "kernel_axes": p.Axes(
+            "kernel_axes": ops.Axes(
                 batch=source.feature, feature=source.batch, spatial=source.spatial
             ),
-            "output_axes": p.Axes(
+            "output_axes": ops.Axes(
                 batch=output.feature, feature=output.batch, spatial=output.spatial
             ),
             "windows": tuple(map(_exchanged_window, c.windows, sizes)),
@@ -117,13 +118,13 @@ def _exchanged(c: p.Convolution) -> p.Convolution:
     )
 
 
-def _exchanged_window(w: p.Window, size: int) -> p.Window:
+def _exchanged_window(w: ops.Window, size: int) -> ops.Window:
     """The window if an input of `size` elements slides over what was the kernel.
 
     Tap t meets element i where i * base_dilation = out * stride + (w.size - 1 - t) * kernel_dilation - pad_low.
     """
     longer = (size - 1) * w.base_dilation - (w.size - 1) * w.kernel_dilation
-    return p.Window(
+    return ops.Window(
         size=size,
         stride=w.stride,
         pad_low=w.pad_low + longer,
@@ -134,8 +135,8 @@ def _exchanged_window(w: p.Window, size: int) -> p.Window:
     )
 
 
-def _window(w: Any) -> p.Window:
-    return p.Window(
+def _window(w: Any) -> ops.Window:
+    return ops.Window(
         size=w.size,
         stride=w.stride or 1,
         pad_low=w.padding_low,

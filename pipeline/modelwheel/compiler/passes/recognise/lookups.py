@@ -10,8 +10,8 @@ from itertools import pairwise
 from typing import Any
 
 from ....dtypes import ELEMENT_TYPES, ElementType
-from ....program import program as p
 from ....program.arrays import overlap
+from ...ir import thunks as p
 from ...ir.hlo import HloModule
 from ..epilogues import Emitted, Steps
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ....dtypes import ElementType
-from ....program import program as p
 from ....program.arrays import Slice
+from ...ir import thunks as p
 from ...ir.hlo import HloModule
 from .pooling import is_in_order, scalar, sides
 

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from ....dtypes import ElementType
-from ....program import program as p
+from ....program import ops
+from ...ir import thunks as p
 from ...ir.hlo import HloModule
 
-_REDUCERS: dict[str, p.Reducer] = {"maximum": "maximum", "add": "sum"}
+_REDUCERS: dict[str, ops.Reducer] = {"maximum": "maximum", "add": "sum"}
 # With fewer, vectors would be nearly empty.
 _MIN_FEATURES = 4
 _MIN_WINDOW = 8
@@ -25,7 +26,7 @@ class _Reduction:
     """The `reduce` or `reduce-window`."""
     source: Any
     """The shape of what is reduced."""
-    reducer: p.Reducer
+    reducer: ops.Reducer
     initial: float | None
 
 
@@ -245,7 +246,7 @@ def _reduction(
     return _Reduction(root, operands[0].shape, reducer, None if math.isinf(value) else value)
 
 
-def reducer_of(hlo: HloModule, root: Any) -> p.Reducer | None:
+def reducer_of(hlo: HloModule, root: Any) -> ops.Reducer | None:
     """What a window is reduced by: a computation of two parameters and one operation."""
     operation = hlo.called_root(root)
     numbers = sorted(

@@ -10,10 +10,11 @@ from __future__ import annotations
 from typing import Any
 
 from ....dtypes import ElementType
-from ....program import program as p
-from ....program.arrays import Array, Slice, overlap
+from ....program.arrays import Slice, overlap
+from ...ir import thunks as p
 from ...ir.hlo import HloModule, array_of
 from ...ir.memory import Memory
+from ...ir.thunks import Array
 
 _TYPES = (ElementType.FLOAT32, ElementType.FLOAT64)
 """Those for which the runtime has kernels with vectors of the CPU; for others XLA's kernel stays."""

@@ -9,7 +9,7 @@ import math
 from typing import Any
 
 from ....dtypes import ElementType
-from ....program import program as p
+from ...ir import thunks as p
 from ...ir.hlo import HloModule
 from ..epilogues import Steps
 from .pooling import is_in_order
