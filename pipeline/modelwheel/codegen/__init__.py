@@ -6,9 +6,9 @@ Generated code consists of tables and straight-line calls. Everything with logic
 
 from __future__ import annotations
 
+from .calls import compiled_kernels
 from .constants import Constants
 from .cost import estimate_cost
-from .kernels import compiled_kernels
 from .panels import pack_weights
 from .sources import CompiledVariant, ModelTables, level_source, random_states, tables_source
 from .storage import Storage, StoredWeights, store

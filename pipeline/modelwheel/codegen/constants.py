@@ -18,7 +18,7 @@ class Constants:
     """Offsets in `blob` by the SHA-256 of the content."""
     sizes: dict[str, int] = field(default_factory=dict)
     arrays: dict[str, ArrayShape | None] = field(default_factory=dict)
-    """What constants hold; None if that is not known, or if they must stay as they are."""
+    """The arrays that constants hold; None if that is not known, or if they must stay as they are."""
 
     def add(self, digest: str, content: bytes, array: ArrayShape | None = None) -> int:
         """Returns the offset of a constant, appending it unless equal content is there already."""

@@ -7,183 +7,183 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain
 
 from ..dtypes import ElementType
-from ..program.program import (
-    Attention,
-    Branches,
-    Conditional,
-    Convolution,
-    Dot,
-    Pooling,
-    Program,
-    Scaling,
-    Strips,
-    Thunk,
-    While,
-)
-from ..program.traffic import bytes_of_step, bytes_touched
-from ..program.walk import leaves, slices, used_allocations, walk
-from .strides import dot_axes
+from ..program.ops import Branches, Conditional, Convolution, Dot, Pooling, Scaling, While
+from ..program.products import products
+from ..program.program import Program
+from ..program.steps import Step
+from ..program.traffic import bytes_of_step, touched
+from ..program.walk import leaves, walk
+from .strides import ProductViews, dot_axes
 
-# A roofline model (Williams, Waterman, Patterson, Roofline, CACM 52(4), 2009) with overheads, for one core
-# of a server.
-_NANOSECONDS_PER_CALL = 200.0
-_NANOSECONDS_PER_THUNK = 15.0
-_OPERATIONS_PER_NANOSECOND = 30.0
-_BYTES_PER_NANOSECOND = 20.0
-# In addition, for what is not in the second-level cache.
-_FAR_BYTES_PER_NANOSECOND = 10.0
-# Steps with so many bytes find all of them in the cache, and those with more than the larger number none.
-_CACHE_BYTES = 1 << 20
-_FAR_BYTES = 4 << 20
-# A process keeps the working memory of a batch size once it has run it. One that needs more than so many bytes is worth it only
-# where it is quicker than smaller ones by this factor.
-_LARGE_BYTES = 512 << 10
-_PRICE_OF_MEMORY = 1.03
+
+@dataclass(frozen=True)
+class _Model:
+    """A roofline model (Williams, Waterman, Patterson, Roofline, CACM 52(4), 2009) with overheads.
+
+    All figures are of an Intel Xeon with AVX-512 and 1 MB of second-level cache for each core, at x86-64-v4, in November
+    2026: the day is behind each. Times are in nanoseconds; those of parts and branches have a margin, because threads
+    that share a step must not make it slower.
+    """
+
+    # One core.
+    call: float = 200.0  # 21
+    step: float = 15.0  # 21
+    operations_per_nanosecond: float = 30.0  # 21
+    bytes_per_nanosecond: float = 20.0  # 21
+    far_bytes_per_nanosecond: float = 10.0  # 22
+    """In addition, for bytes beyond the second-level cache."""
+    cache_bytes: int = 1 << 20  # 22
+    """A step with so many bytes finds all of them in the cache,"""
+    far_bytes: int = 4 << 20  # 22
+    """and one with so many none."""
+    full_columns: int = 8  # 23
+    """Products with fewer columns leave lanes of vectors idle."""
+
+    # A process keeps the working memory of a batch size once it has run it.
+    large_bytes: int = 512 << 10  # 23
+    """One that needs more than this is worth it only where it is quicker than smaller ones,"""
+    price_of_memory: float = 1.03  # 23
+    """by this factor: at 1.02, a model with an LSTM kept 1.2 MB for half a per cent."""
+
+    # The least work of each thread that shares a step.
+    part: float = 12_000.0  # 23
+    """Handing a part over takes less than 1000, but half of what the next step reads is in the other core's cache then."""
+    light_part: float = 3_000.0  # 23
+    """Of steps that move bytes and compute next to nothing: one thread alone would wait for half of what it reads."""
+    part_of_a_row: float = 6_000.0  # 24
+    """Of products of one row: they read weights, which no other core writes."""
+    part_in_a_loop: float = 50_000.0  # 24
+    """In each iteration, half of what one thread alone computes next comes from another core, and goes back."""
+
+    branches: float = 100_000.0  # 23
+    """Branches in parallel take at least so much off one thread: the others fetch what they read from the cache of its core,
+    and it waits for what they write. Products of one row take an eighth of their estimate, as all that they read is in the
+    cache."""
+
+
+_MODEL = _Model()
 
 
 def estimate_cost(program: Program) -> float:
-    """Estimates the nanoseconds of one run: a fixed part, a part for each thunk, arithmetic and memory."""
-    thunks = sum(1 for _ in walk(program.thunks))
-    # What a turn of a loop reads again is in the cache: it counts once.
-    moved = sum(bytes_of_step(thunk) for thunk, _ in leaves(program.thunks))
+    """Estimates the nanoseconds of one run: a fixed part, a part for each step, arithmetic and memory."""
+    steps = sum(1 for _ in walk(program.steps))
+    # An iteration of a loop finds in the cache what the one before it read: it counts once.
+    moved = sum(bytes_of_step(step) for step, _ in leaves(program.steps))
     nanoseconds = (
-        _NANOSECONDS_PER_CALL
-        + _NANOSECONDS_PER_THUNK * thunks
-        + program.operations / _OPERATIONS_PER_NANOSECOND
-        + moved / _BYTES_PER_NANOSECOND
-        + _far_bytes(program) / _FAR_BYTES_PER_NANOSECOND
+        _MODEL.call
+        + _MODEL.step * steps
+        + program.operations / _MODEL.operations_per_nanosecond
+        + moved / _MODEL.bytes_per_nanosecond
+        + _far_bytes(program) / _MODEL.far_bytes_per_nanosecond
     )
-    return round(nanoseconds * (_PRICE_OF_MEMORY if _is_large(program) else 1.0), 1)
+    return round(nanoseconds * (_MODEL.price_of_memory if _is_large(program) else 1.0), 1)
 
 
 def _is_large(program: Program) -> bool:
-    used = used_allocations(program)
+    used = program.used_allocations
     temporaries = (a.size for a in program.allocations if a.kind == "temporary" and a.index in used)
-    return sum(temporaries) > _LARGE_BYTES
+    return sum(temporaries) > _MODEL.large_bytes
 
 
-# On the safe side: threads that share a step must not make it slower. Giving a part to another thread and waiting for it
-# takes less than a microsecond, but then half of what the next step reads is in the cache of the other core.
-_NANOSECONDS_OF_A_PART = 12_000.0
-# Steps that read and write, and compute next to nothing: if one thread does them alone after a step that was shared, it
-# waits for half of what it reads, and the threads that share the next step wait for half of what this one has written.
-_NANOSECONDS_OF_A_LIGHT_PART = 3_000.0
-# Products of one row read weights, which no other core writes.
-_NANOSECONDS_OF_A_PART_OF_A_ROW = 6_000.0
-# In a loop, one thread alone computes what the next turn needs from a product: each turn, half of it comes from another
-# core, and what the product reads goes back.
-_NANOSECONDS_OF_A_PART_OF_A_TURN = 50_000.0
-
-
-# Products with fewer columns leave lanes of vectors idle.
-_FULL_COLUMNS = 8
-
-
-def count_parts(thunk: Thunk, *, in_loop: bool = False) -> int:
+def count_parts(step: Step, *, in_loop: bool = False) -> int:
     """The number of threads that a step has work for, at least 1."""
-    if not _is_divisible(thunk):
+    if not _is_divisible(step):
         return 1
-    return max(int(_work(thunk) / _least_part(thunk, in_loop=in_loop)), 1)
+    return max(int(_work(step) / _least_part(step, in_loop=in_loop)), 1)
 
 
-def _least_part(thunk: Thunk, *, in_loop: bool) -> float:
+def _least_part(step: Step, *, in_loop: bool) -> float:
+    """The least work of a thread that shares a step, in nanoseconds."""
+    op = step.op
     if in_loop:
-        return _NANOSECONDS_OF_A_PART_OF_A_TURN
-    if isinstance(thunk, Pooling | Scaling):
-        return _NANOSECONDS_OF_A_LIGHT_PART
-    if isinstance(thunk, Dot) and dot_axes(thunk).out[1].size == 1:
-        return _NANOSECONDS_OF_A_PART_OF_A_ROW
-    return _NANOSECONDS_OF_A_PART
+        return _MODEL.part_in_a_loop
+    if isinstance(op, Pooling | Scaling):
+        return _MODEL.light_part
+    if isinstance(op, Dot) and dot_axes(step, op).out[1].size == 1:
+        return _MODEL.part_of_a_row
+    return _MODEL.part
 
 
-def _is_divisible(thunk: Thunk) -> bool:
-    """Whether the kernel of a step can compute a part of it."""
-    match thunk:
-        case Dot() | Convolution():
-            types = {array.element_type for array in thunk.arrays}
-            return types in ({ElementType.FLOAT32}, {ElementType.FLOAT64})
-        case Strips():
-            return all(map(_is_divisible, thunk.layers))
-        case _:
-            return isinstance(thunk, Pooling | Scaling | Attention)
+def _is_divisible(step: Step) -> bool:
+    """Whether the kernel of a step can compute a part of it: of products only if all is in one of these types."""
+    types = [{v.element_type for v in ProductViews.of(layer)} for layer in products(step)]
+    return step.op.DIVISIBLE and all(
+        found in ({ElementType.FLOAT32}, {ElementType.FLOAT64}) for found in types
+    )
 
 
-# What the others take off one thread when branches run beside each other: these fetch what they read from the cache of its
-# core, and it waits for what they write. Products of one row take an eighth of their estimate, because all that they
-# read is in the cache.
-_NANOSECONDS_OF_BRANCHES = 100_000.0
+def count_branches(step: Step) -> int:
+    """The number of threads that the branches of a step have work for, at least 1."""
+    return len(step.regions) if _in_parallel(step) >= _MODEL.branches else 1
 
 
-def count_branches(step: Branches) -> int:
-    """The number of threads that branches have work for, at least 1."""
-    return len(step.branches) if _beside_each_other(step) >= _NANOSECONDS_OF_BRANCHES else 1
-
-
-def count_parts_of_steps(step: Branches) -> int:
+def count_parts_of_steps(step: Step) -> int:
     """The number of threads that the largest step of its branches has work for, at least 1."""
-    found = (one for branch in step.branches for one in leaves(branch))
-    return max((count_parts(thunk, in_loop=turns > 1) for thunk, turns in found), default=1)
+    inner = (each for branch in step.regions for each in leaves(branch))
+    return max((count_parts(each, in_loop=times > 1) for each, times in inner), default=1)
 
 
-def _beside_each_other(step: Branches) -> float:
-    """What all branches but the longest take."""
-    costs = [_alone(branch) for branch in step.branches]
+def _in_parallel(step: Step) -> float:
+    """Nanoseconds of all branches but the longest, on one thread."""
+    costs = [_alone(branch) for branch in step.regions]
     return sum(costs) - max(costs)
 
 
 def shared_part(program: Program) -> float:
     """The part of its time that threads can share, from 0 to 1, less what sharing takes.
 
-    Two threads take `_least_part` longer for a step than half of its time. Of branches, what runs beside the longest counts:
+    Two threads take `_least_part` longer for a step than half of its time. Of branches, all but the longest count:
     however many threads there are, they do not end before it does.
     """
-    alone = _alone(program.thunks)
-    return round(_shared(program.thunks) / alone, 3) if alone else 0.0
+    alone = _alone(program.steps)
+    return round(_shared(program.steps) / alone, 3) if alone else 0.0
 
 
-def _shared(thunks: Iterable[Thunk], *, in_loop: bool = False) -> float:
+def _shared(steps: Iterable[Step], *, in_loop: bool = False) -> float:
+    """Nanoseconds of one thread that others can take off it."""
     total = 0.0
-    for thunk in thunks:
-        match thunk:
-            case While():
-                total += (thunk.trip_count or 1) * _shared(
-                    thunk.condition + thunk.body, in_loop=True
-                )
-            case Branches() if count_branches(thunk) > 1:
-                total += _beside_each_other(thunk)
+    for step in steps:
+        match step.op:
+            case While() as loop:
+                inner = chain.from_iterable(step.regions)
+                total += loop.iterations * _shared(inner, in_loop=True)
+            case Branches() if count_branches(step) > 1:
+                total += _in_parallel(step)
             case Branches() | Conditional():
-                total += sum(_shared(branch, in_loop=in_loop) for branch in thunk.branches)
-            case _ if count_parts(thunk, in_loop=in_loop) > 1:
-                total += _work(thunk) - 2 * _least_part(thunk, in_loop=in_loop)
+                total += sum(_shared(branch, in_loop=in_loop) for branch in step.regions)
+            case _ if count_parts(step, in_loop=in_loop) > 1:
+                total += _work(step) - 2 * _least_part(step, in_loop=in_loop)
     return total
 
 
-def _alone(thunks: tuple[Thunk, ...]) -> float:
-    """What some steps take one thread."""
-    return sum(turns * (_NANOSECONDS_PER_THUNK + _work(thunk)) for thunk, turns in leaves(thunks))
+def _alone(steps: Sequence[Step]) -> float:
+    """Nanoseconds of some steps on one thread."""
+    return sum(times * (_MODEL.step + _work(step)) for step, times in leaves(steps))
 
 
-def _work(thunk: Thunk) -> float:
-    moved = bytes_of_step(thunk) / _BYTES_PER_NANOSECOND
-    columns = _columns(thunk)
-    rate = _OPERATIONS_PER_NANOSECOND * min(columns, _FULL_COLUMNS) / _FULL_COLUMNS
-    return thunk.operations / rate + moved
+def _work(step: Step) -> float:
+    """Nanoseconds of one run of a step, on one thread."""
+    columns = min(_columns(step), _MODEL.full_columns)
+    rate = _MODEL.operations_per_nanosecond * columns / _MODEL.full_columns
+    return step.operations / rate + bytes_of_step(step) / _MODEL.bytes_per_nanosecond
 
 
-def _columns(thunk: Thunk) -> int:
+def _columns(step: Step) -> int:
     """The columns of a product, or features of a convolution: of a single one the factors change places."""
-    match thunk:
-        case Dot():
-            axes = dot_axes(thunk)
+    match step.op:
+        case Dot() as op:
+            axes = dot_axes(step, op)
             columns = axes.out[2].size
             return columns if columns > 1 else axes.out[1].size
-        case Convolution():
-            return thunk.output.shape[thunk.output_axes.feature]
+        case Convolution() as op:
+            return ProductViews.of(step).sums.shape[op.output_axes.feature]
         case _:
-            return _FULL_COLUMNS
+            return _MODEL.full_columns
 
 
 def _far_bytes(program: Program) -> float:
@@ -193,19 +193,18 @@ def _far_bytes(program: Program) -> float:
     them are few.
     """
     constants = {a.index: a.size for a in program.allocations if a.kind == "constant"}
-    used = constants.keys() & used_allocations(program)
+    used = constants.keys() & program.used_allocations
     far_constants = _far_part(sum(constants[index] for index in used))
     total = 0.0
-    for thunk, turns in leaves(program.thunks):
-        sizes = [
-            (part.allocation in constants, bytes_touched(thunk, part)) for part in slices(thunk)
-        ]
+    for step, times in leaves(program.steps):
+        sizes = [(part.allocation in constants, size) for part, size in touched(step)]
         activations = sum(size for constant, size in sizes if not constant)
         weights = sum(size for constant, size in sizes if constant)
-        total += turns * activations * _far_part(activations) + weights * far_constants
+        total += times * activations * _far_part(activations) + weights * far_constants
     return total
 
 
 def _far_part(size: int) -> float:
     """The part of so many bytes that is not in the cache when it is used again."""
-    return min(max(size - _CACHE_BYTES, 0) / (_FAR_BYTES - _CACHE_BYTES), 1.0)
+    beyond = max(size - _MODEL.cache_bytes, 0)
+    return min(beyond / (_MODEL.far_bytes - _MODEL.cache_bytes), 1.0)

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Sequence
 
 from ..signature import Signature, Tensor
-from .expressions import braces
+from .cpp import braces
 
 
 def length_tables(signature: Signature) -> str:

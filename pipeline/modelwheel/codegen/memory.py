@@ -20,7 +20,7 @@ from ..errors import UnsupportedProgramError
 from ..program.arrays import ALIGNMENT, Allocation
 from ..program.placing import Lifetimes
 from ..program.program import Program
-from ..program.walk import slices, used_allocations, walk
+from ..program.walk import accesses, slices, walk
 
 RANDOM_STATE_BYTES = 16
 """The state of XLA's generator has 128 bits (xla/backends/cpu/runtime/rng_state_lib.h)."""
@@ -39,10 +39,10 @@ class ResultCopy:
 
 @dataclass(frozen=True)
 class ScratchPlace:
-    """Where the scratch memory of a thunk may be."""
+    """Where the scratch memory of a step may be, in bytes of the arena."""
 
     offset: int = 0
-    """In the arena: from here on there is nothing that lives while the thunk runs."""
+    """From here on there is nothing that lives while the step runs."""
     gap: range | None = None
     """A larger free part of the arena, between values."""
 
@@ -54,13 +54,13 @@ class Memory:
     pointers: Mapping[int, str]
     """C++ expressions for the addresses of the allocations in use, by index."""
     result_copies: tuple[ResultCopy, ...]
-    """Copies to make after the last thunk."""
+    """Copies to make after the last step."""
     input_staging: tuple[int | str, ...]
     """Offsets in the arena for copies of inputs whose buffers are not aligned, or `IGNORED`."""
     output_staging: tuple[int, ...]
-    """The same for outputs."""
+    """Offsets in the arena for outputs whose buffers are not aligned."""
     scratch: tuple[ScratchPlace, ...]
-    """For each thunk."""
+    """For each step."""
     end: int
     """Bytes of the arena without scratch memory."""
 
@@ -95,9 +95,9 @@ def plan_memory(
     direct = _direct_outputs(program)
     ends = _ends(program)
     pointers = _pointers(program, constants, positions, direct)
-    # Also tables of tuples and thread-local memory, where a thunk names them. No two allocations share memory: XLA has
+    # Also tables of tuples and thread-local memory, where a step names them. No two allocations share memory: XLA has
     # already merged those that may.
-    in_arena = used_allocations(program) - pointers.keys()
+    in_arena = program.used_allocations - pointers.keys()
     offsets = {
         index: arena.reserve(ends[index])
         for index in sorted(in_arena, key=lambda index: (ends[index], index))
@@ -105,7 +105,7 @@ def plan_memory(
     pointers |= {index: f"arena + {offset}" for index, offset in offsets.items()}
     *_, (last, start) = ((_NONE, arena.reserve(0)), *offsets.items())
     results = [result.slice for result in program.results]
-    lifetimes = Lifetimes(program.thunks, results, last)
+    lifetimes = Lifetimes(accesses(program.steps), results, last)
     input_staging = _stage_inputs(program, taken, lifetimes, start)
     output_staging = _stage_outputs(program, direct, lifetimes, start)
     end = start + lifetimes.size
@@ -130,7 +130,7 @@ def _pointers(
     direct: Mapping[int, int],
 ) -> dict[int, str]:
     """C++ expressions for the allocations in use that are not in the arena."""
-    pointers, used = {}, used_allocations(program)
+    pointers, used = {}, program.used_allocations
     for allocation in program.allocations:
         if allocation.index not in used:
             continue
@@ -149,20 +149,20 @@ def _pointers(
 
 
 def _times(program: Program) -> dict[int, list[int]]:
-    """When each allocation is used: the numbers of the thunks, and of one after all others for results."""
+    """When each allocation is used: the numbers of the steps, and of one after all others for results."""
     times: dict[int, list[int]] = defaultdict(list)
-    for time, thunk in enumerate(program.thunks):
-        for part in (part for inner in walk((thunk,)) for part in slices(inner)):
+    for time, step in enumerate(program.steps):
+        for part in (part for inner in walk((step,)) for part in slices(inner)):
             times[part.allocation].append(time)
     for result in program.results:
-        times[result.slice.allocation].append(len(program.thunks))
+        times[result.slice.allocation].append(len(program.steps))
     return times
 
 
 def _stage_inputs(
     program: Program, taken: Sequence[bool], lifetimes: Lifetimes, start: int
 ) -> tuple[int | str, ...]:
-    """Places for inputs, from the first thunk to the last that reads them."""
+    """Places for inputs, from the first step to the last that reads them."""
     times, inputs = _times(program), iter(program.inputs)
     staging: list[int | str] = [IGNORED] * len(taken)
     for number, is_taken in enumerate(taken):
@@ -176,7 +176,7 @@ def _stage_inputs(
 def _stage_outputs(
     program: Program, direct: Mapping[int, int], lifetimes: Lifetimes, start: int
 ) -> tuple[int, ...]:
-    """Places for outputs, from the first thunk that writes them to the end; those that are copied need it only then."""
+    """Places for outputs, from the first step that writes them to the end; those that are copied need it only then."""
     times, staging = _times(program), []
     for number, array in enumerate(program.outputs):
         part = array.slice
@@ -191,7 +191,7 @@ _SMALLEST_GAP = 4096
 
 
 def _scratch(lifetimes: Lifetimes, start: int) -> Iterator[ScratchPlace]:
-    """For each thunk. The values whose lifetimes these are begin at `start`, and nothing else is behind them."""
+    """For each step. The values whose lifetimes these are begin at `start`, and nothing else is behind them."""
     size = lifetimes.size
     for room in lifetimes.rooms():
         gap = range(start + room.gap.start, start + room.gap.stop)
@@ -202,7 +202,7 @@ def _scratch(lifetimes: Lifetimes, start: int) -> Iterator[ScratchPlace]:
 def _ends(program: Program) -> dict[int, int]:
     """Where the last part of each allocation ends that is used: strips do not need all that XLA planned."""
     ends: dict[int, int] = {}
-    parts = [part for thunk in walk(program.thunks) for part in slices(thunk)]
+    parts = [part for step in walk(program.steps) for part in slices(step)]
     for part in [*parts, *(result.slice for result in program.results)]:
         ends[part.allocation] = max(ends.get(part.allocation, 0), part.offset + part.size)
     return ends

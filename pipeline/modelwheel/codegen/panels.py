@@ -13,10 +13,13 @@ from typing import NamedTuple
 
 from ..dtypes import ElementType
 from ..program.arrays import Slice
-from ..program.program import Convolution, Dot, Product, Program
-from ..program.walk import products, slices, walk
+from ..program.ops import Convolution, Dot
+from ..program.products import products
+from ..program.program import Program
+from ..program.steps import Step
+from ..program.walk import slices, walk
 from .constants import Constants
-from .strides import dot_axes
+from .strides import ProductViews, dot_axes
 
 COLUMNS = 16
 """Of a panel; `kPanel` in `src/kernels/gemm_shape.h`."""
@@ -42,43 +45,48 @@ class Weights(NamedTuple):
     columns: int
 
 
-def weights_of(product: Product) -> Weights | None:
-    """The weights of a product or convolution, if they may be in panels."""
-    if {a.element_type for a in product.arrays} != {ElementType.FLOAT32}:
+def weights_of(step: Step) -> Weights | None:
+    """The weights of a product, a convolution or a layer of strips, if they may be in panels."""
+    views = ProductViews.of(step)
+    if {view.element_type for view in views} != {ElementType.FLOAT32}:
         return None
-    weights = _of_dot(product) if isinstance(product, Dot) else _of_convolution(product)
+    if isinstance(step.op, Dot):
+        weights = _of_dot(step, step.op)
+        growth = _LARGEST_GROWTH
+    else:
+        assert isinstance(step.op, Convolution)
+        weights = _of_convolution(views, step.op)
+        growth = 0.0  # convolutions read whole panels
     if weights is None or weights.columns < _FEWEST_COLUMNS:
         return None
-    # Convolutions read whole panels.
-    missing = -weights.columns % COLUMNS
-    if missing > (weights.columns * _LARGEST_GROWTH if isinstance(product, Dot) else 0):
+    if -weights.columns % COLUMNS > weights.columns * growth:
         return None
     return weights if weights.slice.size >= _SMALLEST else None
 
 
-def _of_dot(dot: Dot) -> Weights | None:
-    if dot.lhs_batch:
+def _of_dot(step: Step, op: Dot) -> Weights | None:
+    if op.lhs_batch:
         return None
-    axes = dot_axes(dot)
+    axes = dot_axes(step, op)
     (_, m, k), (_, rhs_k, n), (*_, out_n) = axes.lhs, axes.rhs, axes.out
     on_left = n.size == 1
     row, column = (k, m) if on_left else (rhs_k, n)
     # Results by columns would make the kernel exchange the factors too.
     if (column.stride, row.stride) != (1, column.size) or not (on_left or out_n.stride == 1):
         return None
-    part = dot.lhs.slice if on_left else dot.rhs.slice
-    return Weights(part, on_left=on_left, depth=row.size, columns=column.size)
+    view = step.inputs["lhs" if on_left else "rhs"]
+    return Weights(view.slice, on_left=on_left, depth=row.size, columns=column.size)
 
 
-def _of_convolution(convolution: Convolution) -> Weights | None:
-    kernel, axes = convolution.kernel, convolution.kernel_axes
+def _of_convolution(views: ProductViews, op: Convolution) -> Weights | None:
+    kernel, axes = views.rhs, op.kernel_axes
     step = 1
     for axis in (axes.feature, axes.batch, *reversed(axes.spatial)):
         if kernel.shape[axis] != 1 and kernel.strides[axis] != step:
             return None
         step *= kernel.shape[axis]
     columns = kernel.shape[axes.feature]
-    if convolution.feature_groups != 1 or not columns:
+    if op.feature_groups != 1 or not columns:
         return None
     return Weights(kernel.slice, on_left=False, depth=step // columns, columns=columns)
 
@@ -113,13 +121,13 @@ def _readers(program: Program) -> Iterator[tuple[str, int | None]]:
     for result in program.results:
         if result.slice.allocation in constants:
             yield constants[result.slice.allocation].sha256 or "", None
-    for thunk in walk(program.thunks):
-        found = {weights.slice: weights for weights in map(weights_of, products(thunk)) if weights}
-        parts = slices(thunk)
+    for step in walk(program.steps):
+        weights_here = {w.slice: w for w in map(weights_of, products(step)) if w}
+        parts = slices(step)
         for part in parts:
             if part.allocation not in constants:
                 continue
             constant = constants[part.allocation]
             whole = part.size == constant.size and parts.count(part) == 1
-            weights = found.get(part) if whole else None
+            weights = weights_here.get(part) if whole else None
             yield constant.sha256 or "", weights.depth if weights else None

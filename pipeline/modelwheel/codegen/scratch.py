@@ -22,9 +22,9 @@ class Scratch:
     ends: list[str] = field(default_factory=list)
     """C++ constant expressions for where, in the arena, that of each kernel ends."""
     parts: list[str] = field(default_factory=list)
-    """The same for the bytes that each part needs of the steps that threads may share."""
+    """C++ constant expressions for the bytes of each part of the steps that threads may share."""
     _branch: list[str] | None = None
-    """The same for each step of the branches that are written."""
+    """C++ constant expressions for the bytes of each step of the branches that are written."""
 
     def take(self, needed: str) -> str:
         """A C++ expression for the address of so many bytes, which are a C++ constant expression."""

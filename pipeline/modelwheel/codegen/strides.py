@@ -1,15 +1,16 @@
-"""Converts arrays with XLA layouts into the few strides that the hand-written kernels take."""
+"""Converts views into the few strides that the hand-written kernels take. All strides are in elements."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from ..errors import UnsupportedProgramError
-from ..program.arrays import Array
-from ..program.program import Convolution, Dot, Sort
+from ..program.ops import Convolution, Dot, Sort
+from ..program.steps import Step
+from ..program.view import View
 
 _Value = TypeVar("_Value")
 
@@ -22,27 +23,42 @@ class Axis:
     stride: int
 
 
-def merge(array: Array, axes: Sequence[int]) -> Axis:
+def merge(view: View, axes: Sequence[int]) -> Axis:
     """Merges axes into one; they are given from the slowest varying to the fastest.
 
     Raises:
         UnsupportedProgramError: No single stride leads through all their elements.
     """
-    strides = array.strides
     # An axis of extent 1 may have any stride: its index is always 0.
-    wide = [axis for axis in axes if array.shape[axis] != 1]
+    wide = [axis for axis in axes if view.shape[axis] != 1]
     if not wide:
         return Axis(1, 1)
     for outer, inner in pairwise(wide):
-        if strides[outer] != strides[inner] * array.shape[inner]:
+        if view.strides[outer] != view.strides[inner] * view.shape[inner]:
             raise UnsupportedProgramError(
-                f"axes {tuple(axes)} of an array of shape {array.shape} with layout "
-                f"{array.minor_to_major} cannot be merged"
+                f"axes {tuple(axes)} of an array of shape {view.shape} with strides "
+                f"{view.strides} cannot be merged"
             )
     size = 1
     for axis in wide:
-        size *= array.shape[axis]
-    return Axis(size, strides[wide[-1]])
+        size *= view.shape[axis]
+    return Axis(size, view.strides[wide[-1]])
+
+
+class ProductViews(NamedTuple):
+    """The operands of a product or convolution."""
+
+    lhs: View
+    rhs: View
+    sums: View
+    """Where the kernel adds up: the accumulator, or the result if there is none."""
+
+    @classmethod
+    def of(cls, step: Step) -> ProductViews:
+        """The operands of a step whose operation is a product or convolution."""
+        roles = ("lhs", "rhs") if isinstance(step.op, Dot) else ("input", "kernel")
+        lhs, rhs = (step.inputs[role] for role in roles)
+        return cls(lhs, rhs, step.outputs.get("accumulator", step.outputs["out"]))
 
 
 @dataclass(frozen=True)
@@ -57,35 +73,28 @@ class DotAxes:
     """Batch, m, n."""
 
 
-def dot_axes(dot: Dot) -> DotAxes:
+def dot_axes(step: Step, op: Dot) -> DotAxes:
     """The axes of a dot. The result has the batch axes first, then the free axes of lhs, then those of rhs
     (DotGeneral in https://openxla.org/xla/operation_semantics)."""
-    lhs_free = _free_axes(dot.lhs, dot.lhs_batch, dot.lhs_contracting)
-    rhs_free = _free_axes(dot.rhs, dot.rhs_batch, dot.rhs_contracting)
-    batch, m = len(dot.lhs_batch), len(lhs_free)
-    out = tuple(range(len(dot.out.shape)))
+    lhs, rhs, out = ProductViews.of(step)
+    lhs_free = _free_axes(lhs, op.lhs_batch, op.lhs_contracting)
+    rhs_free = _free_axes(rhs, op.rhs_batch, op.rhs_contracting)
+    batch, m = len(op.lhs_batch), len(lhs_free)
+    out_axes = tuple(range(len(out.shape)))
     return DotAxes(
-        lhs=(
-            merge(dot.lhs, dot.lhs_batch),
-            merge(dot.lhs, lhs_free),
-            merge(dot.lhs, dot.lhs_contracting),
-        ),
-        rhs=(
-            merge(dot.rhs, dot.rhs_batch),
-            merge(dot.rhs, dot.rhs_contracting),
-            merge(dot.rhs, rhs_free),
-        ),
+        lhs=(merge(lhs, op.lhs_batch), merge(lhs, lhs_free), merge(lhs, op.lhs_contracting)),
+        rhs=(merge(rhs, op.rhs_batch), merge(rhs, op.rhs_contracting), merge(rhs, rhs_free)),
         out=(
-            merge(dot.out, out[:batch]),
-            merge(dot.out, out[batch : batch + m]),
-            merge(dot.out, out[batch + m :]),
+            merge(out, out_axes[:batch]),
+            merge(out, out_axes[batch : batch + m]),
+            merge(out, out_axes[batch + m :]),
         ),
     )
 
 
-def _free_axes(array: Array, *taken: Sequence[int]) -> list[int]:
+def _free_axes(view: View, *taken: Sequence[int]) -> list[int]:
     used = {axis for axes in taken for axis in axes}
-    return [axis for axis in range(len(array.shape)) if axis not in used]
+    return [axis for axis in range(len(view.shape)) if axis not in used]
 
 
 def pick(values: Sequence[_Value], axes: Sequence[int]) -> tuple[_Value, ...]:
@@ -93,25 +102,29 @@ def pick(values: Sequence[_Value], axes: Sequence[int]) -> tuple[_Value, ...]:
     return tuple(values[axis] for axis in axes)
 
 
-def in_features(convolution: Convolution) -> int:
+def in_features(step: Step, op: Convolution) -> int:
     """The input features of a convolution, over all groups."""
-    return convolution.input.shape[convolution.input_axes.feature]
+    return step.inputs["input"].shape[op.input_axes.feature]
 
 
-def sort_extents(sort: Sort) -> tuple[int, int, int]:
-    """(outer, size, inner) of a sort: the extents before, of and after the sorted axis, in the order of memory."""
-    first = sort.operands[0]
-    if any(operand.minor_to_major != first.minor_to_major for operand in sort.operands):
+def sort_extents(step: Step, op: Sort) -> tuple[int, int, int]:
+    """(outer, size, inner) of a sort: the extents before, of and after the sorted axis, in the order of memory.
+
+    Raises:
+        UnsupportedProgramError: Not all operands have one layout.
+    """
+    first, *others = step.inputs_of("operand")
+    if any(view.strides != first.strides for view in others):
         raise UnsupportedProgramError("a sort over arrays of different layouts is not supported")
     # The kernel walks memory, not axes: what varies slower than the sorted axis is outer, what varies
     # faster is inner.
     outer = inner = 1
     seen = False
-    for axis in reversed(first.minor_to_major):
-        if axis == sort.axis:
+    for axis in reversed(first.order):
+        if axis == op.axis:
             seen = True
         elif seen:
             inner *= first.shape[axis]
         else:
             outer *= first.shape[axis]
-    return outer, first.shape[sort.axis], inner
+    return outer, first.shape[op.axis], inner

@@ -1,0 +1,42 @@
+"""Convolutions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...program.ops import Convolution
+from ...program.spatial_axes import SpatialExtents, axes_in_use
+from ...program.steps import Step
+from ..cpp import cpp_type
+from ..library import compiled
+from ..strides import ProductViews
+from ..tables import convolution_values
+from ..writer import StepWriter
+from .products import ProductKernel, packed, write_product
+
+_TRANSFORMS = ("convolution_decomposed", "convolution_winograd")
+"""The kernels of convolutions by transforms, which are for floats alone."""
+
+
+def write(writer: StepWriter, step: Step, op: Convolution) -> Iterator[str]:
+    """A call of `convolution_by`."""
+    values = convolution_values(
+        step, op, axes_in_use([SpatialExtents.of(op, step)]), packed(writer, step)
+    )
+    table = writer.table("Convolution", values)
+    types = cpp_type(ProductViews.of(step).sums)
+    parts = writer.parts(step)
+    if types in ("float", "double"):
+        writer.use(types)
+    # The C++ compiler chooses how a convolution is computed: the library has no other kernels for it.
+    suffix = f"_by<{types}, method_of<{types}>({table})>"
+    kernel = ProductKernel("convolution", types, suffix, table)
+    return write_product(writer, step, kernel, op.epilogue, parts)
+
+
+def library(step: Step) -> Iterator[str]:
+    """Kernels of its element type. Doubles are summed as the definition says."""
+    element = cpp_type(step.inputs["input"])
+    transforms = _TRANSFORMS if element == "float" else ()
+    sources = ("convolution_depthwise", "convolution_gemm", "epilogue", "gemm")
+    return compiled(element, *sources, *transforms)

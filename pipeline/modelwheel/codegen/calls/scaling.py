@@ -1,0 +1,21 @@
+"""Images multiplied by factors of their features."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...program.ops import Scaling
+from ...program.steps import Step
+from ..cpp import elements, kernel_call
+from ..writer import StepWriter
+
+
+def write(writer: StepWriter, step: Step, _: Scaling) -> Iterator[str]:
+    """A call of `scaling`."""
+    source, factors, target = step.inputs["input"], step.inputs["factors"], step.outputs["output"]
+    table = writer.table("Scaling", source.shape)
+    writer.headers.add("scaling.h")
+    if (parts := writer.parts(step)) > 1:
+        writer.scratch.parts.append("0")
+    operands = [table, elements(source), elements(factors), elements(target, written=True)]
+    yield f"{kernel_call('scaling', '<float>', parts)}{', '.join(operands)});"
