@@ -12,7 +12,7 @@ from modelwheel.compiler.ir.thunks import Array
 from modelwheel.compiler.passes.epilogues import Emitted
 from modelwheel.dtypes import ElementType
 from modelwheel.program.arrays import Allocation, Slice
-from tests.support.programs import array, dense
+from tests.support.thunks import array, dense
 
 ENTRY = "entry"
 

@@ -6,66 +6,154 @@ import math
 from typing import Any
 
 from modelwheel.dtypes import ElementType
-from modelwheel.program import program as p
-from modelwheel.program.arrays import Allocation, Array, Slice
+from modelwheel.program import ops
+from modelwheel.program.arrays import Allocation, Slice
+from modelwheel.program.program import Program
+from modelwheel.program.steps import Step, numbered
+from modelwheel.program.view import View
 
 FLOAT = ElementType.FLOAT32
+ROW = ops.Window(
+    size=1, stride=1, pad_low=0, pad_high=0, kernel_dilation=1, base_dilation=1, reversed=False
+)
+"""A window of one element."""
 
 
 def array(
     shape: tuple[int, ...],
-    minor_to_major: tuple[int, ...],
+    order: tuple[int, ...],
     allocation: int = 0,
     offset: int = 0,
     element_type: ElementType = FLOAT,
-) -> Array:
-    """An array of some layout."""
+) -> View:
+    """An array of some layout: its axes from the fastest varying to the slowest."""
     size = math.prod(shape) * element_type.item_bytes
-    return Array(
-        slice=Slice(allocation=allocation, offset=offset, size=size),
-        element_type=element_type,
-        shape=shape,
-        minor_to_major=minor_to_major,
-    )
+    part = Slice(allocation=allocation, offset=offset, size=size)
+    return View.dense(part, element_type, shape, order)
 
 
-def dense(shape: tuple[int, ...], allocation: int = 0, offset: int = 0) -> Array:
+def dense(shape: tuple[int, ...], allocation: int = 0, offset: int = 0) -> View:
     """A row-major float array."""
     return array(shape, tuple(reversed(range(len(shape)))), allocation, offset)
 
 
-def pooling(source: Slice, target: Slice, **changes: Any) -> p.Pooling:
-    """The maximum of windows of one element of four features at two by two places; `changes` are its other fields."""
+def part(allocation: int, offset: int = 0, size: int = 64) -> Slice:
+    """Some bytes of an allocation."""
+    return Slice(allocation=allocation, offset=offset, size=size)
+
+
+def kernel(
+    reads: Slice | tuple[Slice, ...] = (),
+    writes: Slice | tuple[Slice, ...] = (),
+    symbol: str = "k",
+    operations: int = 0,
+) -> Step:
+    """A kernel of XLA."""
+    arguments, results = (
+        [View.of_bytes(one) for one in ((parts,) if isinstance(parts, Slice) else parts)]
+        for parts in (reads, writes)
+    )
+    return Step(
+        op=ops.Kernel(symbol=symbol),
+        inputs=numbered("argument", arguments),
+        outputs=numbered("result", results),
+        operations=operations,
+    )
+
+
+def loop(
+    *body: Step,
+    trip_count: int | None = 2,
+    condition: tuple[Step, ...] = (),
+    value: Slice | None = None,
+) -> Step:
+    """A loop; the condition writes `value`."""
+    inputs = {} if value is None else {"condition": View.dense(value, ElementType.BOOL, ())}
+    return Step(op=ops.While(trip_count=trip_count), inputs=inputs, regions=(condition, body))
+
+
+def branches(*sequences: tuple[Step, ...]) -> Step:
+    """Sequences of steps that may run at the same time."""
+    return Step(op=ops.Branches(), regions=sequences)
+
+
+def conditional(index: Slice, *sequences: tuple[Step, ...]) -> Step:
+    """A choice between sequences of steps, by a predicate of one byte or an index of four."""
+    element = ElementType.BOOL if index.size == 1 else ElementType.INT32
+    return Step(
+        op=ops.Conditional(), inputs={"index": View.dense(index, element, ())}, regions=sequences
+    )
+
+
+def copy(source: Slice, destination: Slice) -> Step:
+    """A copy of bytes."""
+    return Step(
+        op=ops.Copy(),
+        inputs={"source": View.of_bytes(source)},
+        outputs={"destination": View.of_bytes(destination)},
+    )
+
+
+def dot(
+    lhs: View,
+    rhs: View,
+    out: View,
+    operations: int = 0,
+    epilogue: ops.Epilogue | None = None,
+    accumulator: View | None = None,
+    **operands: View,
+) -> Step:
+    """A product of matrices, with the operands of its epilogue."""
+    return Step(
+        op=ops.Dot(lhs_contracting=(len(lhs.shape) - 1,), rhs_contracting=(0,), epilogue=epilogue),
+        inputs={"lhs": lhs, "rhs": rhs, **operands},
+        outputs={"out": out, **({"accumulator": accumulator} if accumulator else {})},
+        operations=operations,
+    )
+
+
+def pooling(source: Slice, target: Slice, **changes: Any) -> Step:
+    """The maximum of windows of one element of four features at two by two positions.
+
+    `changes` are other fields of the operation, and `batch`, `features`, `in_size` and `out_size`.
+    """
+    extents: dict[str, Any] = {"batch": 1, "features": 4, "in_size": (2, 2), "out_size": (2, 2)}
+    extents |= {name: changes.pop(name) for name in extents if name in changes}
     fields: dict[str, Any] = {
-        "operations": 1, "reducer": "maximum", "initial": None, "batch": 1, "features": 4,
-        "in_size": (2, 2), "out_size": (2, 2), "window": (1, 1), "stride": (1, 1), "pad_low": (0, 0),
+        "reducer": "maximum", "initial": None, "window": (1, 1), "stride": (1, 1), "pad_low": (0, 0),
     }  # fmt: skip
-    return p.Pooling(input=source, output=target, **(fields | changes))
-
-
-def pointwise(source: int, kernel: int, output: int) -> p.Convolution:
-    """A product of the features of each place with a matrix; the arguments are allocations."""
-    image = p.Axes(batch=0, feature=2, spatial=(1,))
-    window = p.Window(
-        size=1, stride=1, pad_low=0, pad_high=0, kernel_dilation=1, base_dilation=1, reversed=False
-    )
-    return p.Convolution(
+    batch, features = extents["batch"], extents["features"]
+    return Step(
+        op=ops.Pooling(**(fields | changes)),
+        inputs={"input": View.dense(source, FLOAT, (batch, *extents["in_size"], features))},
+        outputs={"output": View.dense(target, FLOAT, (batch, *extents["out_size"], features))},
         operations=1,
-        input=dense((2, 5, 8), source),
-        kernel=dense((1, 8, 8), kernel),
-        output=dense((2, 5, 8), output),
-        input_axes=image,
-        kernel_axes=p.Axes(batch=1, feature=2, spatial=(0,)),
-        output_axes=image,
-        windows=(window,),
-        feature_groups=1,
     )
 
 
-def matmul_program(batch: int = 2, weights_sha256: str = "ab" * 32) -> p.Program:
+def pointwise(source: int, kernel: int, output: int, epilogue: ops.Epilogue | None = None) -> Step:
+    """A product of the features of each position with a matrix; the arguments are allocations."""
+    image = ops.Axes(batch=0, feature=2, spatial=(1,))
+    out = dense((2, 5, 8), output)
+    return Step(
+        op=ops.Convolution(
+            input_axes=image,
+            kernel_axes=ops.Axes(batch=1, feature=2, spatial=(0,)),
+            output_axes=image,
+            windows=(ROW,),
+            feature_groups=1,
+            epilogue=epilogue,
+        ),
+        inputs={"input": dense((2, 5, 8), source), "kernel": dense((1, 8, 8), kernel)},
+        outputs={"out": out, **({"accumulator": out} if epilogue else {})},
+        operations=1,
+    )
+
+
+def matmul_program(batch: int = 2, weights_sha256: str = "ab" * 32) -> Program:
     """y[batch, 3] = x[batch, 4] @ w[4, 3], with one unused constant and one unused temporary."""
     x, w, y = dense((batch, 4), 0), dense((4, 3), 1), dense((batch, 3), 2)
-    return p.Program(
+    return Program(
         triple="x86_64-unknown-linux-gnu",
         cpu="x86-64-v3",
         allocations=(
@@ -79,16 +167,5 @@ def matmul_program(batch: int = 2, weights_sha256: str = "ab" * 32) -> p.Program
         ),
         parameters=(x,),
         results=(y,),
-        thunks=(
-            p.Dot(
-                operations=2 * batch * 12,
-                lhs=x,
-                rhs=w,
-                out=y,
-                lhs_batch=(),
-                rhs_batch=(),
-                lhs_contracting=(1,),
-                rhs_contracting=(0,),
-            ),
-        ),
+        steps=(dot(x, w, y, operations=2 * batch * 12),),
     )

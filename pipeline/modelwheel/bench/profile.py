@@ -17,9 +17,11 @@ from ..model.reference_result import ARRAYS
 from ..packaging.bundle import own_array
 from ..packaging.project import MANIFEST_FILE
 from ..platforms import host_platform
-from ..program.arrays import Array
-from ..program.program import Convolution, Dot, Kernel, Program, Sort, Strips, Thunk
+from ..program import ops, steps
+from ..program.products import products
+from ..program.program import Program
 from ..program.traffic import bytes_of_step
+from ..program.view import View
 from ..program.walk import leaves
 from ..request import Request
 from ..sandbox.choose import Sandbox
@@ -43,7 +45,7 @@ class Step(JsonRecord):
 
     number: int
     kind: str
-    """Of the thunk: `dot`, `convolution`, `kernel`."""
+    """Of the operation: `dot`, `convolution`, `kernel`."""
     what: str
     """The name of XLA's kernel, or the shapes of a product."""
     layer: str
@@ -237,48 +239,50 @@ def _run(
 def _steps(
     program: Program, measured: Measured, threaded: Measured | None, level: Level
 ) -> Iterator[Step]:
-    found = list(leaves(program.thunks))
+    found = list(leaves(program.steps))
     # What no run has reached is not printed after the last step that one has.
     missing = [(0.0, 0.0)] * (len(found) - len(measured.steps))
     timed = [*measured.steps, *missing]
     shared: list[float | None] = [] if threaded is None else [us for us, _ in threaded.steps]
     shared += [None if threaded is None else 0.0] * (len(found) - len(shared))
-    for number, ((thunk, _), (us, runs)) in enumerate(zip(found, timed, strict=True)):
+    for number, ((step, _), (us, runs)) in enumerate(zip(found, timed, strict=True)):
         times = round(runs)
         yield Step(
             number=number,
-            kind=thunk.kind,
-            what=describe(thunk, level),
-            layer=layer_of(thunk.origin),
+            kind=step.op.kind,
+            what=describe(step, level),
+            layer=layer_of(step.origin),
             runs=runs,
             us=us,
             threaded_us=shared[number],
-            operations=operations_of(thunk) * times,
-            bytes=bytes_of_step(thunk) * times,
+            operations=operations_of(step) * times,
+            bytes=bytes_of_step(step) * times,
         )
 
 
-def describe(thunk: Thunk, level: Level) -> str:
+def describe(step: steps.Step, level: Level) -> str:
     """What a step computes, in some words. The symbol of a kernel ends with the level and XLA's name of it."""
-    match thunk:
-        case Kernel():
-            return one_line(thunk.symbol.rpartition(f"{level.identifier}_")[2])
-        case Dot():
-            contracted = math.prod(thunk.lhs.shape[axis] for axis in thunk.lhs_contracting)
-            return f"{_shape(thunk.lhs)} . {_shape(thunk.rhs)} over {contracted}"
-        case Convolution():
-            windows = "x".join(str(window.size) for window in thunk.windows)
-            groups = f", {thunk.feature_groups} groups" if thunk.feature_groups > 1 else ""
-            return f"{_shape(thunk.input)} by {windows} to {_shape(thunk.output)}{groups}"
-        case Strips():
-            return " then ".join(describe(layer, level) for layer in thunk.layers)
-        case Sort():
-            return f"sort {_shape(thunk.operands[0])}"
-        case _:
-            return thunk.kind.replace("_", " ")
+    match step.op:
+        case ops.Kernel() as op:
+            return one_line(op.symbol.rpartition(f"{level.identifier}_")[2])
+        case ops.Dot() as op:
+            lhs, rhs = step.inputs["lhs"], step.inputs["rhs"]
+            contracted = math.prod(lhs.shape[axis] for axis in op.lhs_contracting)
+            return f"{_shape(lhs)} . {_shape(rhs)} over {contracted}"
+        case ops.Convolution() as op:
+            windows = "x".join(str(window.size) for window in op.windows)
+            groups = f", {op.feature_groups} groups" if op.feature_groups > 1 else ""
+            shapes = _shape(step.inputs["input"]), _shape(step.outputs["out"])
+            return f"{shapes[0]} by {windows} to {shapes[1]}{groups}"
+        case ops.Strips():
+            return " then ".join(describe(layer, level) for layer in products(step))
+        case ops.Sort():
+            return f"sort {_shape(step.inputs['operand0'])}"
+        case op:
+            return op.kind.replace("_", " ")
 
 
-def _shape(array: Array) -> str:
+def _shape(array: View) -> str:
     return "x".join(map(str, array.shape)) or "scalar"
 
 

@@ -2,74 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
-from ..program.program import (
-    Attention,
-    Branches,
-    Conditional,
-    Convolution,
-    Dot,
-    Program,
-    Strips,
-    Thunk,
-    While,
-    Window,
-)
-from ..program.walk import walk
+from ..program.ops import Attention, Convolution, Dot, Strips, While, Window
+from ..program.program import Program
+from ..program.steps import Step
+from ..program.walk import total, walk
 
 
 def products(program: Program) -> int:
-    """Multiplications and additions in products and convolutions of one run.
-
-    Loops count by their trip count, or once if it is unknown; of branches the largest counts.
-    """
-    return _products(program.thunks)
+    """Multiplications and additions in products and convolutions of one run; see `walk.total` for loops and branches."""
+    return total(program.steps, _of_products)
 
 
-def _products(thunks: Iterable[Thunk]) -> int:
-    return sum(map(_of_thunk, thunks))
+def _of_products(step: Step) -> int:
+    is_product = isinstance(step.op, Dot | Convolution | Strips | Attention)
+    return operations_of(step) if is_product else 0
 
 
-def _of_thunk(thunk: Thunk) -> int:
-    match thunk:
-        case Dot() | Convolution() | Strips() | Attention():
-            return operations_of(thunk)
-        case While():
-            turns = 1 if thunk.trip_count is None else thunk.trip_count
-            return turns * _products(thunk.condition + thunk.body)
-        case Branches():
-            return sum(map(_products, thunk.branches))
-        case Conditional():
-            return max(map(_products, thunk.branches), default=0)
-        case _:
-            return 0
-
-
-def operations_of(thunk: Thunk) -> int:
+def operations_of(step: Step) -> int:
     """The operations of a step, without those on the zeros that a transposed convolution has between its input."""
-    match thunk:
-        case Strips():
-            return sum(map(operations_of, thunk.layers))
-        case Convolution():
-            operations = thunk.operations
-            for axis, window in zip(thunk.output_axes.spatial, thunk.windows, strict=True):
-                places = thunk.output.shape[axis]
-                operations = operations * _taps(window, places) // (places * window.size)
-            return operations
-        case _:
-            return thunk.operations
+    operations, op = step.operations, step.op
+    # Strips have none of these.
+    if isinstance(op, Convolution):
+        for axis, window in zip(op.output_axes.spatial, op.windows, strict=True):
+            positions = step.outputs["out"].shape[axis]
+            operations = operations * _taps(window, positions) // (positions * window.size)
+    return operations
 
 
-def _taps(window: Window, places: int) -> int:
+def _taps(window: Window, positions: int) -> int:
     """Along one axis, how often an element of the kernel meets the input or its padding, and not a zero between."""
     if window.base_dilation == 1:
-        return places * window.size
+        return positions * window.size
     return sum(
-        (place * window.stride + tap * window.kernel_dilation - window.pad_low)
+        (position * window.stride + tap * window.kernel_dilation - window.pad_low)
         % window.base_dilation
         == 0
-        for place in range(places)
+        for position in range(positions)
         for tap in range(window.size)
     )
 
@@ -79,7 +49,7 @@ def work_of_row(by_batch: Mapping[int, Program]) -> float | None:
 
     The most that any of them has for a row: XLA writes the products of single rows as ordinary loops, which are kernels.
     """
-    thunks = [thunk for program in by_batch.values() for thunk in walk(program.thunks)]
-    if any(isinstance(thunk, While) and thunk.trip_count is None for thunk in thunks):
+    steps = [step for program in by_batch.values() for step in walk(program.steps)]
+    if any(isinstance(step.op, While) and step.op.trip_count is None for step in steps):
         return None
     return max((products(program) / batch for batch, program in by_batch.items()), default=None)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from typing import NamedTuple
 
 from pydantic import model_validator
 
@@ -32,8 +32,8 @@ class Step(JsonRecord):
     def _has_the_operands_of_its_operation(self) -> Step:
         op = type(self.op)
         mistake = (
-            _mistake("input", self.inputs, *_names(op, "INPUTS"))
-            or _mistake("output", self.outputs, *_names(op, "OUTPUTS"))
+            _mistake("input", self.inputs, _names(op, "INPUTS"))
+            or _mistake("output", self.outputs, _names(op, "OUTPUTS"))
             or _mistake_of_regions(op, len(self.regions))
         )
         if mistake:
@@ -67,23 +67,33 @@ def _numbered(operands: Mapping[str, View], role: str) -> list[View]:
     return views
 
 
+class _Names(NamedTuple):
+    """Of the operands on one side of an operation."""
+
+    single: frozenset[str]
+    many: frozenset[str]
+    """Without their numbers."""
+    required: tuple[str, ...]
+
+
 @cache
-def _names(op: type[Op], side: str) -> tuple[re.Pattern[str], frozenset[str]]:
-    """The names that operands of an operation may have, and those that they must have."""
+def _names(op: type[Op], side: str) -> _Names:
     roles: tuple[Role, ...] = getattr(op, side)
-    names = (rf"{role.name}\d+" if role.many else role.name for role in roles)
-    required = {role.name for role in roles if not role.optional and not role.many}
-    return re.compile("|".join(names) or r"(?!)"), frozenset(required)
+    single = [role for role in roles if not role.many]
+    return _Names(
+        frozenset(role.name for role in single),
+        frozenset(role.name for role in roles if role.many),
+        tuple(role.name for role in single if not role.optional),
+    )
 
 
-def _mistake(
-    side: str, operands: Mapping[str, View], allowed: re.Pattern[str], required: frozenset[str]
-) -> str:
+def _mistake(side: str, operands: Mapping[str, View], names: _Names) -> str:
     """What is wrong with the names of some operands; empty if nothing is."""
     for name in operands:
-        if not allowed.fullmatch(name):
+        role = name.rstrip("0123456789")
+        if name not in names.single and (role == name or role not in names.many):
             return f"has no {side} {name!r}"
-    for name in sorted(required):
+    for name in names.required:
         if name not in operands:
             return f"needs the {side} {name!r}"
     return ""

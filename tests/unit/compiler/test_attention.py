@@ -18,7 +18,7 @@ from modelwheel.compiler.passes.joining import join_epilogues
 from modelwheel.dtypes import ElementType
 from modelwheel.program.arrays import Allocation, Slice
 from tests.support.modules import shape as make_shape
-from tests.support.programs import dense
+from tests.support.thunks import dense
 
 OUTER, INNER, QUERIES, KEYS, DEPTH, FEATURES = 2, 3, 4, 64, 6, 7
 SCORES, ROWS = (OUTER, INNER, QUERIES, KEYS), (OUTER, INNER, QUERIES)

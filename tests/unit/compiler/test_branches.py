@@ -12,7 +12,7 @@ from modelwheel.compiler.ir.thunk_walk import all_written, leaves, slices, walk
 from modelwheel.compiler.passes.branches import join_branches
 from modelwheel.program.arrays import Allocation, AllocationKind, Slice, overlap
 from modelwheel.program.traffic import bytes_moved
-from tests.support.programs import dense
+from tests.support.thunks import dense
 
 X, WEIGHTS, SHARED, FIRST, SECOND, BOTH, RESULT = range(7)
 """Allocations: what both loops read, their memory, and what is made of both."""

@@ -12,7 +12,7 @@ from modelwheel.compiler.ir.hlo import HloModule
 from modelwheel.compiler.passes.recognise.convolutions import convolution_kernel
 from modelwheel.dtypes import ElementType
 from modelwheel.program import ops
-from tests.support.programs import dense
+from tests.support.thunks import dense
 
 
 def _shape(*dimensions: int, element_type: int = ElementType.FLOAT32) -> SimpleNamespace:

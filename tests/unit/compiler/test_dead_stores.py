@@ -10,7 +10,7 @@ from modelwheel.compiler.ir import thunks as p
 from modelwheel.compiler.ir.elementwise import Plane
 from modelwheel.compiler.passes.dead_stores import without_dead_stores
 from modelwheel.program.arrays import Slice
-from tests.support.programs import dense
+from tests.support.thunks import dense
 
 TURNS = 4
 

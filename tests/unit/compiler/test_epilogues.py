@@ -15,7 +15,7 @@ from modelwheel.compiler.passes.epilogues import Emitted, Steps
 from modelwheel.compiler.passes.joining import join_epilogues
 from modelwheel.program import ops
 from modelwheel.program.arrays import Allocation, Slice
-from tests.support.programs import dense
+from tests.support.thunks import dense
 
 FLOAT = 11
 BATCH, COLUMNS = 2, 8

@@ -13,7 +13,7 @@ from modelwheel.compiler.ir.memory import Memory
 from modelwheel.compiler.ir.thunk_walk import read, written
 from modelwheel.compiler.passes.in_place import sum_in_results, write_over_addends
 from modelwheel.program.arrays import Allocation, AllocationKind, Slice
-from tests.support.programs import dense, pointwise
+from tests.support.thunks import dense, pointwise
 
 _ROWS, _COLUMNS = 64, 256
 _SIZE = _ROWS * _COLUMNS * 4

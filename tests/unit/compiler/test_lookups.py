@@ -11,7 +11,7 @@ from modelwheel.compiler.ir import thunks as p
 from modelwheel.compiler.ir.hlo import HloModule
 from modelwheel.compiler.passes.recognise.lookups import lookup
 from modelwheel.dtypes import ElementType
-from tests.support.programs import dense
+from tests.support.thunks import dense
 
 FLOAT, INT = ElementType.FLOAT32, ElementType.INT32
 

@@ -12,7 +12,7 @@ from modelwheel.compiler.ir.memory import Memory
 from modelwheel.compiler.passes.epilogues import Emitted
 from modelwheel.compiler.passes.joining import join_epilogues
 from tests.support.modules import Steps, shape
-from tests.support.programs import pooling
+from tests.support.thunks import pooling
 
 IMAGES, PADDED, POOLED, SCALAR = shape(2, 3, 4, 8), shape(2, 5, 7, 8), shape(2, 2, 3, 8), shape()
 LAST = shape(2, 2, 3, 4)

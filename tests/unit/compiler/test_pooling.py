@@ -11,7 +11,7 @@ import pytest
 from modelwheel.compiler.ir import thunks as p
 from modelwheel.compiler.ir.hlo import HloModule
 from modelwheel.compiler.passes.recognise.pooling import mean_of_images, pooling, row_reduction
-from tests.support.programs import dense
+from tests.support.thunks import dense
 
 
 def _shape(*dimensions: int, order: tuple[int, ...] = (3, 2, 1, 0)) -> SimpleNamespace:

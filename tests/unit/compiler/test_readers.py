@@ -15,7 +15,7 @@ from modelwheel.compiler.passes.joining import join_epilogues
 from modelwheel.dtypes import ElementType
 from modelwheel.program.arrays import AllocationKind
 from tests.support.modules import Steps, shape
-from tests.support.programs import pooling
+from tests.support.thunks import pooling
 
 MATRIX, VECTOR, SCALAR = shape(4, 4), shape(4), shape()
 

@@ -13,7 +13,7 @@ from modelwheel.compiler.ir.hlo import HloModule
 from modelwheel.compiler.ir.memory import moved_readers, reading_from
 from modelwheel.compiler.passes.epilogues import Emitted, Steps
 from modelwheel.compiler.passes.recognise.scalings import decode_scalings, scaling_of
-from tests.support.programs import dense
+from tests.support.thunks import dense
 
 IMAGES = (3, 20, 20, 24)
 

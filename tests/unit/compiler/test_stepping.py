@@ -16,7 +16,7 @@ from modelwheel.compiler.ir.thunk_walk import slices
 from modelwheel.compiler.passes.epilogues import Emitted
 from modelwheel.compiler.passes.stepping import SteppedLoop
 from modelwheel.program.arrays import Allocation, Slice, overlap
-from tests.support.programs import dense
+from tests.support.thunks import dense
 
 PRED, INT, FLOAT = 1, 4, 11
 TURNS, ROWS, DEPTH, COLUMNS = 5, 2, 16, 32

@@ -15,7 +15,7 @@ from modelwheel.compiler.passes.epilogues import Emitted
 from modelwheel.compiler.passes.strips import join_strips
 from modelwheel.program import ops
 from modelwheel.program.arrays import Allocation
-from tests.support.programs import dense
+from tests.support.thunks import dense
 
 SIZE, NARROW, WIDE = 64, 8, 64
 X, W1, A, W2, B, W3, Y, OTHER, SHIFT = range(9)
