@@ -4,45 +4,42 @@ from __future__ import annotations
 
 import pytest
 
-from modelwheel.codegen.thunks import ThunkWriter
-from modelwheel.program import program as p
-from modelwheel.program.spatial_axes import axes_in_use
-from tests.support.programs import dense
+from modelwheel.codegen.calls import CALLS
+from modelwheel.codegen.writer import StepWriter
+from modelwheel.program import ops
+from modelwheel.program.spatial_axes import SpatialExtents, axes_in_use
+from modelwheel.program.steps import Step
+from tests.support.programs import ROW, dense
 
 
-def _convolution(
-    sizes: tuple[int, ...], kernel: tuple[int, ...], pads: tuple[int, ...]
-) -> p.Convolution:
+def _convolution(sizes: tuple[int, ...], kernel: tuple[int, ...], pads: tuple[int, ...]) -> Step:
     """Of four features to eight, with a stride of 1."""
     rank = len(sizes)
-    spatial = tuple(range(1, rank + 1))
-    image = p.Axes(batch=0, feature=rank + 1, spatial=spatial)
-    places = [
+    image = ops.Axes(batch=0, feature=rank + 1, spatial=tuple(range(1, rank + 1)))
+    out_sizes = [
         size + 2 * pad - (window - 1) for size, window, pad in zip(sizes, kernel, pads, strict=True)
     ]
     windows = tuple(
-        p.Window(
-            size=window,
-            stride=1,
-            pad_low=pad,
-            pad_high=pad,
-            kernel_dilation=1,
-            base_dilation=1,
-            reversed=False,
-        )
+        ROW.model_copy(update={"size": window, "pad_low": pad, "pad_high": pad})
         for window, pad in zip(kernel, pads, strict=True)
     )
-    return p.Convolution(
+    return Step(
+        op=ops.Convolution(
+            input_axes=image,
+            kernel_axes=ops.Axes(batch=rank, feature=rank + 1, spatial=tuple(range(rank))),
+            output_axes=image,
+            windows=windows,
+            feature_groups=1,
+        ),
+        inputs={"input": dense((2, *sizes, 4), 0), "kernel": dense((*kernel, 4, 8), 1)},
+        outputs={"out": dense((2, *out_sizes, 8), 2)},
         operations=1,
-        input=dense((2, *sizes, 4), 0),
-        kernel=dense((*kernel, 4, 8), 1),
-        output=dense((2, *places, 8), 2),
-        input_axes=image,
-        kernel_axes=p.Axes(batch=rank, feature=rank + 1, spatial=tuple(range(rank))),
-        output_axes=image,
-        windows=windows,
-        feature_groups=1,
     )
+
+
+def _extents(step: Step) -> SpatialExtents:
+    assert isinstance(step.op, ops.Convolution)
+    return SpatialExtents.of(step.op, step)
 
 
 @pytest.mark.parametrize(
@@ -66,11 +63,12 @@ def _convolution(
 def test_axes_of_one_place_are_not_used(
     sizes: tuple[int, ...], kernel: tuple[int, ...], pads: tuple[int, ...], axes: list[int]
 ) -> None:
-    assert axes_in_use([_convolution(sizes, kernel, pads)]) == axes
+    assert axes_in_use([_extents(_convolution(sizes, kernel, pads))]) == axes
 
 
 def test_layers_of_a_chain_have_the_same_axes() -> None:
-    single, narrow = _convolution((1, 9), (1, 1), (0, 0)), _convolution((3, 9), (3, 1), (0, 0))
+    single = _extents(_convolution((1, 9), (1, 1), (0, 0)))
+    narrow = _extents(_convolution((3, 9), (3, 1), (0, 0)))
     assert axes_in_use([single, single]) == [1]
     assert axes_in_use([narrow, single]) == [0, 1]
 
@@ -83,8 +81,8 @@ def test_the_table_is_that_of_a_line(
     sizes: tuple[int, ...], kernel: tuple[int, ...], pads: tuple[int, ...]
 ) -> None:
     tables = []
-    for one in (_convolution(sizes, kernel, pads), _convolution((9,), (3,), (1,))):
-        writer = ThunkWriter(prefix="b")
-        writer.write([one])
+    for step in (_convolution(sizes, kernel, pads), _convolution((9,), (3,), (1,))):
+        writer = StepWriter(CALLS, prefix="b")
+        writer.write([step])
         tables += writer.tables
     assert tables[0] == tables[1]

@@ -8,76 +8,64 @@ import numpy as np
 import pytest
 
 from modelwheel.codegen import Constants, pack_weights
+from modelwheel.codegen.calls import CALLS
 from modelwheel.codegen.panels import COLUMNS, weights_of
-from modelwheel.codegen.thunks import ThunkWriter
+from modelwheel.codegen.writer import StepWriter
 from modelwheel.packaging.template import template_directory
-from modelwheel.program import program as p
-from modelwheel.program.arrays import Allocation, Array, ArrayShape, Slice
-from tests.support.programs import array, dense, matmul_program
+from modelwheel.program import ops
+from modelwheel.program.arrays import Allocation, ArrayShape
+from modelwheel.program.steps import Step
+from modelwheel.program.view import View
+from tests.support.programs import ROW, array, dense, dot, kernel, matmul_program, part
 
 _ROWS, _WIDTH = 64, 48
 
 
-def _dot(rows: int = 4, width: int = _WIDTH, offset: int = 0) -> p.Dot:
+def _dot(rows: int = 4, width: int = _WIDTH, offset: int = 0) -> Step:
     """Of allocation 0, by the weights in allocation 1."""
-    return p.Dot(
-        operations=0,
-        lhs=dense((rows, _ROWS), 0),
-        rhs=dense((_ROWS, width), 1, offset),
-        out=dense((rows, width), 2),
-        lhs_batch=(),
-        rhs_batch=(),
-        lhs_contracting=(1,),
-        rhs_contracting=(0,),
-    )
+    return dot(dense((rows, _ROWS), 0), dense((_ROWS, width), 1, offset), dense((rows, width), 2))
 
 
-def _by_vector() -> p.Dot:
+def _by_vector() -> Step:
     """The weights, by columns, times a vector."""
-    return _dot().model_copy(
-        update={
-            "lhs": array((_WIDTH, _ROWS), (0, 1), 1),
-            "rhs": dense((_ROWS, 1), 0),
-            "out": dense((_WIDTH, 1), 2),
-        }
-    )
+    return dot(array((_WIDTH, _ROWS), (0, 1), 1), dense((_ROWS, 1), 0), dense((_WIDTH, 1), 2))
 
 
-def _strips() -> p.Strips:
-    """The same product for single positions of an image, and a convolution of its result."""
-    places = p.Axes(batch=0, feature=2, spatial=(1,))
-    window = p.Window(
-        size=1, stride=1, pad_low=0, pad_high=0, kernel_dilation=1, base_dilation=1, reversed=False
-    )  # fmt: skip
-    layer = p.Convolution(
-        operations=0,
-        input=dense((1, 4, _ROWS), 0),
-        kernel=dense((1, _ROWS, _WIDTH), 1),
-        output=dense((1, 4, _WIDTH), 2),
-        input_axes=places,
-        kernel_axes=p.Axes(batch=1, feature=2, spatial=(0,)),
-        output_axes=places,
-        windows=(window,),
+def _strips() -> Step:
+    """That product for single positions of an image, and a convolution of its result."""
+    image = ops.Axes(batch=0, feature=2, spatial=(1,))
+    layer = ops.Convolution(
+        input_axes=image,
+        kernel_axes=ops.Axes(batch=1, feature=2, spatial=(0,)),
+        output_axes=image,
+        windows=(ROW,),
         feature_groups=1,
     )
-    depthwise = layer.model_copy(update={"kernel": dense((1, 1, _WIDTH), 3), "feature_groups": 9})
-    return p.Strips(operations=0, layers=(layer, depthwise))
+    depthwise = layer.model_copy(update={"feature_groups": 9})
+    return Step(
+        op=ops.Strips(layers=(layer, depthwise), shapes=((1, 4, _WIDTH),)),
+        inputs={
+            "input": dense((1, 4, _ROWS), 0),
+            "kernel0": dense((1, _ROWS, _WIDTH), 1),
+            "kernel1": dense((1, 1, _WIDTH), 3),
+        },
+        outputs={"out": dense((1, 4, _WIDTH), 2)},
+    )
 
 
-def _kernel() -> p.Kernel:
+def _kernel() -> Step:
     """One of XLA's that reads the weights."""
-    part = Slice(allocation=1, offset=0, size=4 * _ROWS * _WIDTH)
-    return p.Kernel(operations=0, symbol="k", workgroups=(1, 1, 1), arguments=(part,), results=())
+    return kernel(part(1, size=4 * _ROWS * _WIDTH))
 
 
-def _packed(*programs: tuple[p.Thunk, ...], known: bool = True) -> tuple[frozenset[str], bytes]:
+def _packed(*programs: tuple[Step, ...], known: bool = True) -> tuple[frozenset[str], bytes]:
     """What is packed of one matrix that all programs read, and the weights then."""
     packed, constants = _constants(*programs, known=known)
     return packed, bytes(constants.blob)
 
 
 def _constants(
-    *programs: tuple[p.Thunk, ...], known: bool = True, width: int = _WIDTH
+    *programs: tuple[Step, ...], known: bool = True, width: int = _WIDTH
 ) -> tuple[frozenset[str], Constants]:
     weights = dense((_ROWS, width), 1)
     content = np.arange(_ROWS * width, dtype="<u4").tobytes()
@@ -90,9 +78,9 @@ def _constants(
     constants.add("w", content, shape if known else None)
     made = [
         matmul_program().model_copy(
-            update={"allocations": (constant,), "parameters": (), "results": (), "thunks": thunks}
+            update={"allocations": (constant,), "parameters": (), "results": (), "steps": steps}
         )
-        for thunks in programs
+        for steps in programs
     ]
     constants.add("after", b"next")
     return pack_weights(made, constants), constants
@@ -124,27 +112,31 @@ def test_zeros_fill_the_last_panel(width: int) -> None:
     assert constants.blob[after:] == b"next"
 
 
+def _also_added() -> Step:
+    """A product whose weights are added to it too."""
+    place = dense((4, _WIDTH), 2)
+    weights = dense((_ROWS, _WIDTH), 1)
+    return dot(
+        dense((4, _ROWS), 0),
+        weights,
+        place,
+        epilogue=ops.Epilogue(),
+        accumulator=place,
+        addend=weights,
+    )
+
+
 @pytest.mark.parametrize(
     "programs",
     [
         ((_dot(), _kernel()),),
         ((_dot(),), (_kernel(),)),
         ((_dot(), _dot(width=_WIDTH - COLUMNS)),),
-        (
-            (
-                _dot().model_copy(
-                    update={
-                        "epilogue": p.Epilogue(
-                            result=dense((4, 48), 2).slice, addend=_dot().rhs.slice
-                        )
-                    }
-                ),
-            ),
-        ),
+        ((_also_added(),),),
     ],
     ids=["a kernel reads it", "in another program", "only a part", "it is added too"],
 )
-def test_what_is_not_only_weights_stays_as_it_is(programs: tuple[tuple[p.Thunk, ...], ...]) -> None:
+def test_what_is_not_only_weights_stays_as_it_is(programs: tuple[tuple[Step, ...], ...]) -> None:
     packed, blob = _packed(*programs)
     assert not packed
     assert blob[64:-4] == np.arange(_ROWS * _WIDTH, dtype="<u4").tobytes()
@@ -156,51 +148,53 @@ def test_what_must_keep_its_layout_does() -> None:
 
 
 @pytest.mark.parametrize(
-    "changes",
+    ("lhs", "rhs", "out"),
     [
-        {"rhs": dense((_ROWS, 40), 1), "out": dense((4, 40), 2)},
-        {"rhs": dense((_ROWS, 32), 1), "out": dense((4, 32), 2)},
-        {"rhs": array((_ROWS, _WIDTH), (0, 1), 1)},
-        {"out": array((4, _WIDTH), (0, 1), 2)},
-        {"lhs": dense((4, 8), 0), "rhs": dense((8, _WIDTH), 1)},
+        (dense((4, _ROWS)), dense((_ROWS, 40), 1), dense((4, 40), 2)),
+        (dense((4, _ROWS)), dense((_ROWS, 32), 1), dense((4, 32), 2)),
+        (dense((4, _ROWS)), array((_ROWS, _WIDTH), (0, 1), 1), dense((4, _WIDTH), 2)),
+        (dense((4, _ROWS)), dense((_ROWS, _WIDTH), 1), array((4, _WIDTH), (0, 1), 2)),
+        (dense((4, 8)), dense((8, _WIDTH), 1), dense((4, _WIDTH), 2)),
     ],
     ids=["mostly zeros", "few columns", "by columns", "results by columns", "small"],
 )
-def test_other_weights_gain_nothing(changes: dict[str, Array]) -> None:
+def test_other_weights_gain_nothing(lhs: View, rhs: View, out: View) -> None:
     assert weights_of(_dot()) is not None
-    assert weights_of(_dot().model_copy(update=changes)) is None
+    assert weights_of(dot(lhs, rhs, out)) is None
 
 
 def test_the_table_says_where_panels_are() -> None:
-    for dot, last in (
+    for step, last in (
         (_dot(), "16, 1, 1, 48, 1, 1024}"),
         (_by_vector(), "1, 16, 1, 1, 1, 1, 1, 1, 1024}"),
         (_strips(), "{64, 0, 0}, 16, 1, {1024, 0, 0}, 192, 1, {48, 0, 0}, 1024}"),
     ):
-        writer = ThunkWriter("b", panels=frozenset({1}))
-        writer.write([dot])
+        writer = StepWriter(CALLS, "b", panels=frozenset({1}))
+        writer.write([step])
         (table,) = writer.tables
         assert last in table, table
-    writer = ThunkWriter("b")
+    writer = StepWriter(CALLS, "b")
     writer.write([_dot()])
     assert "1024" not in writer.tables[0]
 
 
-def _convolution(groups: int = 1) -> p.Convolution:
+def _convolution(groups: int = 1, kernel: View | None = None, features: int = 48) -> Step:
     """3 x 3 windows over 16 features, to 48."""
-    window = p.Window(
-        size=3, stride=1, pad_low=0, pad_high=0, kernel_dilation=1, base_dilation=1, reversed=False
-    )
-    return p.Convolution(
-        operations=0,
-        input=dense((1, 5, 5, 16 * groups), 0),
-        kernel=dense((3, 3, 16, 48), 1),
-        output=dense((1, 3, 3, 48), 2),
-        input_axes=p.Axes(batch=0, feature=3, spatial=(1, 2)),
-        kernel_axes=p.Axes(batch=2, feature=3, spatial=(0, 1)),
-        output_axes=p.Axes(batch=0, feature=3, spatial=(1, 2)),
-        windows=(window, window),
-        feature_groups=groups,
+    window = ROW.model_copy(update={"size": 3})
+    image = ops.Axes(batch=0, feature=3, spatial=(1, 2))
+    return Step(
+        op=ops.Convolution(
+            input_axes=image,
+            kernel_axes=ops.Axes(batch=2, feature=3, spatial=(0, 1)),
+            output_axes=image,
+            windows=(window, window),
+            feature_groups=groups,
+        ),
+        inputs={
+            "input": dense((1, 5, 5, 16 * groups), 0),
+            "kernel": kernel or dense((3, 3, 16, features), 1),
+        },
+        outputs={"out": dense((1, 3, 3, features), 2)},
     )
 
 
@@ -208,7 +202,7 @@ def test_so_is_the_kernel_of_a_convolution() -> None:
     weights = weights_of(_convolution())
     assert weights is not None
     assert (weights.depth, weights.columns) == (144, 48)
-    writer = ThunkWriter("b", panels=frozenset({1}))
+    writer = StepWriter(CALLS, "b", panels=frozenset({1}))
     writer.write([_convolution()])
     assert "16, 1, {768, 256, 0}" in writer.tables[0]
     assert writer.tables[0].endswith(", 2304};")
@@ -216,10 +210,9 @@ def test_so_is_the_kernel_of_a_convolution() -> None:
 
 def test_kernels_of_groups_or_by_other_axes_stay_as_they_are() -> None:
     assert weights_of(_convolution(groups=3)) is None
-    parts = {"kernel": dense((3, 3, 16, 1000), 1), "output": dense((1, 3, 3, 1000), 2)}
-    assert weights_of(_convolution().model_copy(update=parts)) is None
+    assert weights_of(_convolution(features=1000)) is None
     other = array((3, 3, 16, 48), (2, 3, 1, 0), 1)
-    assert weights_of(_convolution().model_copy(update={"kernel": other})) is None
+    assert weights_of(_convolution(kernel=other)) is None
 
 
 def test_the_kernels_have_the_same_panels() -> None:

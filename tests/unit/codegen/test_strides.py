@@ -10,7 +10,9 @@ import pytest
 
 from modelwheel.codegen.strides import Axis, dot_axes, merge, sort_extents
 from modelwheel.errors import UnsupportedProgramError
-from modelwheel.program import program as p
+from modelwheel.program import ops
+from modelwheel.program.steps import Step, numbered
+from modelwheel.program.view import View
 from tests.support.programs import array, dense
 
 
@@ -47,11 +49,9 @@ def test_axes_of_extent_one_do_not_matter() -> None:
 
 
 def test_a_transposed_factor_has_its_strides() -> None:
-    dot = p.Dot(
-        operations=0, lhs=dense((2, 4)), rhs=dense((3, 4), 1), out=dense((2, 3), 2),
-        lhs_batch=(), rhs_batch=(), lhs_contracting=(1,), rhs_contracting=(1,),
-    )  # fmt: skip
-    axes = dot_axes(dot)
+    op = ops.Dot(lhs_contracting=(1,), rhs_contracting=(1,))
+    inputs = {"lhs": dense((2, 4)), "rhs": dense((3, 4), 1)}
+    axes = dot_axes(Step(op=op, inputs=inputs, outputs={"out": dense((2, 3), 2)}), op)
     assert axes.lhs == (Axis(1, 1), Axis(2, 4), Axis(4, 1))
     assert axes.rhs == (Axis(1, 1), Axis(4, 1), Axis(3, 4))
     assert axes.out == (Axis(1, 1), Axis(2, 3), Axis(3, 1))
@@ -65,10 +65,12 @@ def test_a_transposed_factor_has_its_strides() -> None:
 def test_extents_around_a_sorted_axis(
     axis: int, layout: tuple[int, ...], extents: tuple[int, int, int]
 ) -> None:
+    def extents_of(*operands: View) -> tuple[int, int, int]:
+        op, views = ops.Sort(comparator="less", axis=axis), numbered("operand", operands)
+        return sort_extents(Step(op=op, inputs=views, outputs=views), op)
+
     operand = array((2, 3, 4), layout)
-    sort = p.Sort(operations=0, comparator="less", axis=axis, operands=(operand,))
-    assert sort_extents(sort) == extents
+    assert extents_of(operand) == extents
     if axis == 1:
-        other = array((2, 3, 4), (0, 1, 2))
         with pytest.raises(UnsupportedProgramError, match="different layouts"):
-            sort_extents(sort.model_copy(update={"operands": (operand, other)}))
+            extents_of(operand, array((2, 3, 4), (0, 1, 2)))

@@ -1,0 +1,137 @@
+"""Estimates of what steps cost, and of what threads can share."""
+
+from __future__ import annotations
+
+import pytest
+
+from modelwheel.codegen import estimate_cost
+from modelwheel.codegen.cost import count_branches, count_parts, shared_part
+from modelwheel.dtypes import ElementType
+from modelwheel.program import ops
+from modelwheel.program.arrays import Slice
+from modelwheel.program.steps import Step
+from modelwheel.program.traffic import bytes_moved
+from tests.support.programs import array, branches, kernel, loop, matmul_program
+
+
+def _dot(operations: int, rows: int = 2) -> Step:
+    (dot,) = matmul_program(rows).steps
+    return dot.model_copy(update={"operations": operations})
+
+
+def _loop(operations: int, trip_count: int = 10) -> Step:
+    return loop(_dot(operations), trip_count=trip_count)
+
+
+def _branches(operations: int, trip_count: int = 10, count: int = 2) -> Step:
+    """Loops of one product each."""
+    return branches(*[(_loop(operations, trip_count),)] * count)
+
+
+def test_larger_batches_cost_more_but_less_for_each_row() -> None:
+    costs = [estimate_cost(matmul_program(batch)) for batch in (1, 16, 256)]
+    assert costs == sorted(costs)
+    assert costs[2] / 256 < costs[1] / 16 < costs[0]
+
+
+def test_rows_cost_more_in_a_batch_that_leaves_the_cache() -> None:
+    kept, left, far = (estimate_cost(matmul_program(rows)) / rows for rows in (2**14, 2**17, 2**20))
+    assert kept < left < far
+
+
+def test_a_batch_that_needs_much_memory_must_be_quicker_than_smaller_ones() -> None:
+    def cost(temporary: int) -> float:
+        program = matmul_program(64)
+        scratch = Slice(allocation=3, offset=0, size=64)
+        allocations = (
+            a.model_copy(update={"size": temporary}) if a.index == 3 else a
+            for a in program.allocations
+        )
+        steps = (*program.steps, kernel(writes=scratch))
+        changed = {"allocations": tuple(allocations), "steps": steps}
+        return estimate_cost(program.model_copy(update=changed))
+
+    assert cost(512 << 10) == cost(64)
+    assert 1.02 * cost(64) < cost(513 << 10) < 1.04 * cost(64)
+
+
+def test_a_lookup_costs_the_rows_that_it_reads() -> None:
+    def lookup(rows: int) -> Step:
+        table = array((rows, 20), (1, 0), 0, element_type=ElementType.UINT8)
+        indices = array((6,), (0,), 1, element_type=ElementType.INT32)
+        output = array((6, 20), (1, 0), 2, element_type=ElementType.UINT8)
+        return Step(
+            op=ops.Lookup(wrap=rows),
+            inputs={"table": table, "indices": indices},
+            outputs={"output": output},
+        )
+
+    programs = [
+        matmul_program().model_copy(update={"steps": (lookup(rows),)}) for rows in (3, 6, 10**6)
+    ]
+    costs = [estimate_cost(program) for program in programs]
+    assert costs[0] < costs[1] == costs[2]
+    assert bytes_moved(programs[2]) == 6 * 20 + 6 * 4 + 6 * 20
+
+
+def test_large_steps_have_work_for_threads() -> None:
+    # By the roofline of the costs, 27 and 67 us: products with three columns are slower.
+    assert [count_parts(_dot(n)) for n in (24, 300_000, 750_000)] == [1, 2, 5]
+    assert count_parts(_dot(3_000_000), in_loop=True) == 5
+
+
+@pytest.mark.parametrize("element", [ElementType.FLOAT16, ElementType.INT32])
+def test_products_of_other_types_are_not_shared(element: ElementType) -> None:
+    large = _dot(10_000_000)
+    inputs = {
+        role: view.model_copy(update={"element_type": element})
+        for role, view in large.inputs.items()
+    }
+    assert count_parts(large) > 1
+    assert count_parts(large.model_copy(update={"inputs": inputs})) == 1
+
+
+@pytest.mark.parametrize(("rows", "parts"), [(1, 2), (2, 1)])
+def test_products_of_one_row_are_shared_where_they_take_half_as_long(rows: int, parts: int) -> None:
+    assert count_parts(_dot(150_000, rows)) == parts
+
+
+def test_kernels_of_xla_are_not_shared() -> None:
+    large = kernel(operations=10_000_000)
+    assert count_parts(large) == 1
+
+
+@pytest.mark.parametrize(
+    ("step", "count"),
+    [
+        (_branches(120_000), 2),
+        (_branches(40_000, count=5), 5),
+        (_branches(10_000), 1),
+        (_branches(10_000, trip_count=120), 2),
+        (_branches(1_500_000, trip_count=1), 2),
+        (branches((_loop(120_000),), ()), 1),
+    ],
+)
+def test_branches_are_worth_a_thread_if_others_take_much_off_one(step: Step, count: int) -> None:
+    assert count_branches(step) == count
+
+
+@pytest.mark.parametrize(
+    ("steps", "part"),
+    [
+        (matmul_program().steps, 0.0),
+        # A step of 27 us saves next to nothing, and in a loop nothing; of 900 us, two threads save nearly a half.
+        ((_dot(300_000),), 0.1),
+        ((_loop(300_000),), 0.0),
+        ((_dot(10_000_000),), 0.97),
+        ((_loop(10_000_000),), 0.89),
+        # All but one of the branches run in parallel with that.
+        ((_branches(120_000),), 0.5),
+        ((_branches(120_000, count=4),), 0.75),
+        ((_branches(100),), 0.0),
+        ((), 0.0),
+    ],
+)
+def test_threads_share_large_steps_and_branches(steps: tuple[Step, ...], part: float) -> None:
+    program = matmul_program().model_copy(update={"steps": steps})
+    assert shared_part(program) == pytest.approx(part, abs=0.01)
