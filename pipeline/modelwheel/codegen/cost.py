@@ -23,44 +23,43 @@ from .strides import ProductViews, dot_axes
 
 @dataclass(frozen=True)
 class _Model:
-    """A roofline model (Williams, Waterman, Patterson, Roofline, CACM 52(4), 2009) with overheads.
+    """The figures of a roofline model (Williams, Waterman, Patterson, Roofline, CACM 52(4), 2009) with overheads.
 
-    All figures are of an Intel Xeon with AVX-512 and 1 MB of second-level cache for each core, at x86-64-v4, in November
-    2026: the day is behind each. Times are in nanoseconds; those of parts and branches have a margin, because threads
-    that share a step must not make it slower.
+    They were set by measurements on an Intel Xeon with AVX-512 (docs/experiments.md), on the day behind each. Times are in
+    nanoseconds; those of parts and branches have a margin, because threads that share a step must not make it slower.
     """
 
-    # One core.
-    call: float = 200.0  # 21
-    step: float = 15.0  # 21
-    operations_per_nanosecond: float = 30.0  # 21
-    bytes_per_nanosecond: float = 20.0  # 21
-    far_bytes_per_nanosecond: float = 10.0  # 22
+    # One core of a server; the first four are round figures.
+    call: float = 200.0  # 2026-11-21
+    step: float = 15.0  # 2026-11-21
+    operations_per_nanosecond: float = 30.0  # 2026-11-21
+    bytes_per_nanosecond: float = 20.0  # 2026-11-21
+    far_bytes_per_nanosecond: float = 10.0  # 2026-11-22
     """In addition, for bytes beyond the second-level cache."""
-    cache_bytes: int = 1 << 20  # 22
+    cache_bytes: int = 1 << 20  # 2026-11-22
     """A step with so many bytes finds all of them in the cache,"""
-    far_bytes: int = 4 << 20  # 22
+    far_bytes: int = 4 << 20  # 2026-11-22
     """and one with so many none."""
-    full_columns: int = 8  # 23
+    full_columns: int = 8  # 2026-11-23
     """Products with fewer columns leave lanes of vectors idle."""
 
     # A process keeps the working memory of a batch size once it has run it.
-    large_bytes: int = 512 << 10  # 23
+    large_bytes: int = 512 << 10  # 2026-11-23
     """One that needs more than this is worth it only where it is quicker than smaller ones,"""
-    price_of_memory: float = 1.03  # 23
+    price_of_memory: float = 1.03  # 2026-11-23
     """by this factor: at 1.02, a model with an LSTM kept 1.2 MB for half a per cent."""
 
     # The least work of each thread that shares a step.
-    part: float = 12_000.0  # 23
+    part: float = 12_000.0  # 2026-11-23
     """Handing a part over takes less than 1000, but half of what the next step reads is in the other core's cache then."""
-    light_part: float = 3_000.0  # 23
+    light_part: float = 3_000.0  # 2026-11-23
     """Of steps that move bytes and compute next to nothing: one thread alone would wait for half of what it reads."""
-    part_of_a_row: float = 6_000.0  # 24
+    part_of_a_row: float = 6_000.0  # 2026-11-24
     """Of products of one row: they read weights, which no other core writes."""
-    part_in_a_loop: float = 50_000.0  # 24
+    part_in_a_loop: float = 50_000.0  # 2026-11-24
     """In each iteration, half of what one thread alone computes next comes from another core, and goes back."""
 
-    branches: float = 100_000.0  # 23
+    branches: float = 100_000.0  # 2026-11-23
     """Branches in parallel take at least so much off one thread: the others fetch what they read from the cache of its core,
     and it waits for what they write. Products of one row take an eighth of their estimate, as all that they read is in the
     cache."""
