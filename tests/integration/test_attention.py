@@ -38,7 +38,7 @@ def test_every_attention_is_one_step(
 ) -> None:
     here = Laboratory(model.parent, tmp_path, laboratory.pool)
     out = here.compile("masks", here.freeze("masks", batch=batch), _LEVEL)
-    kinds = Counter(thunk.kind for thunk in Program.load(out / "program.json").thunks)
+    kinds = Counter(step.op.kind for step in Program.load(out / "program.json").steps)
     assert kinds["attention"] == _MASKS
 
 

@@ -111,9 +111,9 @@ def steps(laboratory: Laboratory, work: Path) -> dict[str, Counter[str]]:
     here = Laboratory(work.parent, work / "jobs", laboratory.pool)
     for front_end in filter(_is_here, _STEPS):
         out = here.compile(front_end, _frozen(laboratory, work, front_end), _LEVEL)
-        thunks = Program.load(out / "program.json").thunks
-        epilogues = [getattr(thunk, "epilogue", None) for thunk in thunks]
-        found[front_end] = Counter(str(thunk.kind) for thunk in thunks)
+        operations = [step.op for step in Program.load(out / "program.json").steps]
+        epilogues = [getattr(op, "epilogue", None) for op in operations]
+        found[front_end] = Counter(str(op.kind) for op in operations)
         found[front_end].update(str(one.activation) for one in epilogues if one is not None)
     return found
 

@@ -77,7 +77,7 @@ def layers(laboratory: Laboratory, directory: Path, file: str, format_: str) -> 
     own = Laboratory(directory.parent, laboratory.new_directory(), laboratory.pool)
     frozen = own.freeze(directory.name, reading={"format": format_, "file": file})
     program = Program.load(own.compile("net", frozen, "x86-64-v3") / "program.json")
-    return [layer_of(thunk.origin) for thunk, _ in leaves(program.thunks)]
+    return [layer_of(step.origin) for step, _ in leaves(program.steps)]
 
 
 def require(found: Iterable[str], *expected: str) -> None:

@@ -150,6 +150,11 @@ def pointwise(source: int, kernel: int, output: int, epilogue: ops.Epilogue | No
     )
 
 
+def program(*steps: Step) -> Program:
+    """Steps without parameters, results and allocations."""
+    return Program(triple="", cpu="", allocations=(), parameters=(), results=(), steps=steps)
+
+
 def matmul_program(batch: int = 2, weights_sha256: str = "ab" * 32) -> Program:
     """y[batch, 3] = x[batch, 4] @ w[4, 3], with one unused constant and one unused temporary."""
     x, w, y = dense((batch, 4), 0), dense((4, 3), 1), dense((batch, 3), 2)

@@ -94,7 +94,7 @@ def compile_projects(requests: Iterable[Request], cache: Path, work: Path) -> Pr
 def _find_kinds(records: Iterable[Record], store: Store) -> set[str]:
     """The kinds of steps in all programs of a build."""
     files = [store.path(one, _PROGRAM) for one in records if _PROGRAM in one.files]
-    return {thunk.kind for path in files for thunk in walk(Program.load(path).thunks)}
+    return {step.op.kind for path in files for step in walk(Program.load(path).steps)}
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ from ..packaging.bundle import own_array
 from ..packaging.project import MANIFEST_FILE
 from ..platforms import host_platform
 from ..program import ops, steps
-from ..program.products import products
 from ..program.program import Program
+from ..program.strip_layers import products
 from ..program.traffic import bytes_of_step
 from ..program.view import View
 from ..program.walk import leaves

@@ -13,9 +13,9 @@ from itertools import chain
 
 from ..dtypes import ElementType
 from ..program.ops import Branches, Conditional, Convolution, Dot, Pooling, Scaling, While
-from ..program.products import products
 from ..program.program import Program
 from ..program.steps import Step
+from ..program.strip_layers import products
 from ..program.traffic import bytes_of_step, touched
 from ..program.walk import leaves, walk
 from .strides import ProductViews, dot_axes

@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 from ..program.arrays import ArrayShape
 from ..program.ops import Convolution, Dot
-from ..program.products import products
 from ..program.program import Program
 from ..program.steps import Step
+from ..program.strip_layers import products
 from ..program.view import View
 from ..program.walk import walk
 from .strides import ProductViews

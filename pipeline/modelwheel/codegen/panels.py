@@ -14,9 +14,9 @@ from typing import NamedTuple
 from ..dtypes import ElementType
 from ..program.arrays import Slice
 from ..program.ops import Convolution, Dot
-from ..program.products import products
 from ..program.program import Program
 from ..program.steps import Step
+from ..program.strip_layers import products
 from ..program.walk import slices, walk
 from .constants import Constants
 from .strides import ProductViews, dot_axes

@@ -16,19 +16,18 @@ from modelwheel.bench.profile_plots import boxes, write_flames, write_roofline
 from modelwheel.cli.display.profile import print_profile
 from modelwheel.codegen.sources import CompiledVariant, level_source
 from modelwheel.levels import LEVELS
-from modelwheel.program.arrays import Allocation, Slice
-from modelwheel.program.program import Copy, Thunk, While
+from modelwheel.program import steps
+from modelwheel.program.arrays import Allocation
 from modelwheel.program.walk import leaves
 from modelwheel.signature import Signature, Tensor
-from tests.unit.bench.test_results import MACHINE, program
+from tests.support.programs import copy, loop, part, program
+from tests.unit.bench.test_results import MACHINE
 
-PLACE = Slice(allocation=0, offset=0, size=4)
-COPY = Copy(operations=0, source=PLACE, destination=PLACE)
+COPY = copy(part(0, size=4), part(0, size=4))
 
 
-def looped() -> tuple[Thunk, ...]:
-    loop = While(operations=0, trip_count=3, condition=(), condition_value=None, body=(COPY, COPY))
-    return (COPY, loop, COPY)
+def looped() -> tuple[steps.Step, ...]:
+    return (COPY, loop(COPY, COPY, trip_count=3), COPY)
 
 
 def source(*, profiled: bool) -> str:
@@ -44,7 +43,7 @@ def test_every_step_is_counted_where_it_is_written() -> None:
     text = source(profiled=True)
     numbers = [int(number) for number in re.findall(r"end_of_step\((\d+)\);", text)]
     assert numbers == [0, 1, 2, 3] == list(range(len(list(leaves(looped())))))
-    assert [turns for _, turns in leaves(looped())] == [1, 3, 3, 1]
+    assert [runs for _, runs in leaves(looped())] == [1, 3, 3, 1]
     assert text.index("start_of_steps") < text.index("end_of_step(0)")
     assert text.index("for (") < text.index("end_of_step(1)") < text.index("end_of_step(2)")
 

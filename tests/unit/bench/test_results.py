@@ -14,19 +14,10 @@ from modelwheel.bench.results import Benchmark, Case, Cell, Compared, Kind, Mach
 from modelwheel.bench.statistics import Spread, geometric_mean, ratios, spread
 from modelwheel.bench.work import operations_of, products, work_of_row
 from modelwheel.cli.display.bench import print_compared, print_machine, print_mean
-from modelwheel.dtypes import DTYPES
-from modelwheel.program.arrays import Array, Slice
-from modelwheel.program.program import (
-    Axes,
-    Branches,
-    Conditional,
-    Convolution,
-    Dot,
-    Program,
-    Strips,
-    While,
-    Window,
-)
+from modelwheel.program import ops
+from modelwheel.program.steps import Step
+from tests.support import programs
+from tests.support.programs import branches, conditional, dense, loop, part, program
 
 
 def test_half_of_the_values_are_in_the_spread() -> None:
@@ -172,26 +163,16 @@ def test_plots_are_the_same_for_the_same_figures(tmp_path: Path) -> None:
 # --- arithmetic -----------------------------------------------------------------------------------
 
 
-def dot(operations: int) -> Dot:
-    place = Slice(allocation=0, offset=0, size=16)
-    array = Array(slice=place, element_type=DTYPES["float32"], shape=(2, 2), minor_to_major=(1, 0))
-    axes = {"lhs_batch": (), "rhs_batch": (), "lhs_contracting": (1,), "rhs_contracting": (0,)}
-    return Dot(operations=operations, lhs=array, rhs=array, out=array, **axes)  # type: ignore[arg-type]
+def dot(operations: int) -> Step:
+    square = dense((2, 2))
+    return programs.dot(square, square, square, operations)
 
 
-def program(*thunks: object) -> Program:
-    fields = {"triple": "", "cpu": "", "allocations": (), "parameters": (), "results": ()}
-    return Program.model_validate({**fields, "thunks": thunks})
-
-
-def test_loops_count_by_their_turns_and_branches_by_the_largest() -> None:
-    place = Slice(allocation=0, offset=0, size=4)
-    choice = Conditional(operations=0, index=place, branches=((dot(3),), (dot(5),)))
-    loop = While(
-        operations=0, trip_count=10, condition=(), condition_value=None, body=(dot(7), choice)
-    )
-    assert products(program(dot(1), loop)) == 1 + 10 * (7 + 5)
-    both = Branches(operations=0, branches=((loop,), (dot(2), dot(3))))
+def test_loops_count_by_their_trip_count_and_branches_by_the_largest() -> None:
+    choice = conditional(part(0, size=4), (dot(3),), (dot(5),))
+    repeated = loop(dot(7), choice, trip_count=10)
+    assert products(program(dot(1), repeated)) == 1 + 10 * (7 + 5)
+    both = branches((repeated,), (dot(2), dot(3)))
     assert products(program(both)) == 10 * (7 + 5) + 2 + 3
 
 
@@ -202,49 +183,40 @@ def test_a_row_needs_what_most_batch_sizes_say() -> None:
 
 
 def test_nobody_knows_the_work_of_loops_without_a_trip_count() -> None:
-    place = Slice(allocation=0, offset=0, size=4)
-    loop = While(operations=0, trip_count=None, condition=(), condition_value=place, body=(dot(7),))
-    assert work_of_row({4: program(dot(40), loop)}) is None
+    endless = loop(dot(7), trip_count=None, value=part(0, size=1))
+    assert work_of_row({4: program(dot(40), endless)}) is None
 
 
-def convolution(window: Window, places: int) -> Convolution:
+def convolution(window: ops.Window, positions: int) -> Step:
     """Along a single axis, of one feature: one operation for each element of the result and of the kernel."""
-    slice_ = Slice(allocation=0, offset=0, size=4)
-
-    def array(*shape: int) -> Array:
-        order = tuple(reversed(range(len(shape))))
-        return Array(
-            slice=slice_, element_type=DTYPES["float32"], shape=shape, minor_to_major=order
-        )
-
-    axes = Axes(batch=0, feature=2, spatial=(1,))
-    return Convolution(
-        operations=places * window.size,
-        input=array(1, 5, 1),
-        kernel=array(1, window.size, 1),
-        output=array(1, places, 1),
-        input_axes=axes,
-        kernel_axes=axes,
-        output_axes=axes,
-        windows=(window,),
-        feature_groups=1,
+    axes = ops.Axes(batch=0, feature=2, spatial=(1,))
+    return Step(
+        op=ops.Convolution(
+            input_axes=axes,
+            kernel_axes=axes,
+            output_axes=axes,
+            windows=(window,),
+            feature_groups=1,
+        ),
+        inputs={"input": dense((1, 5, 1)), "kernel": dense((1, window.size, 1))},
+        outputs={"out": dense((1, positions, 1))},
+        operations=positions * window.size,
     )
 
 
 @pytest.mark.parametrize(
-    ("size", "pad", "places", "met"),
+    ("size", "pad", "positions", "met"),
     [
-        (2, 1, 10, 10),  # each place meets one element of two
-        (3, 1, 9, 4 * 2 + 5),  # every second place meets two, others one
+        (2, 1, 10, 10),  # each position meets one element of two
+        (3, 1, 9, 4 * 2 + 5),  # every second position meets two, others one
         (3, 2, 11, 6 * 2 + 5),  # the padding counts as in other convolutions
     ],
 )
-def test_zeros_between_the_input_are_no_work(size: int, pad: int, places: int, met: int) -> None:
+def test_zeros_between_the_input_are_no_work(size: int, pad: int, positions: int, met: int) -> None:
     fields = {"stride": 1, "kernel_dilation": 1, "reversed": False}
     padded = {"size": size, "pad_low": pad, "pad_high": pad}
-    plain = convolution(Window(base_dilation=1, **padded, **fields), places)  # type: ignore[arg-type]
-    transposed = convolution(Window(base_dilation=2, **padded, **fields), places)  # type: ignore[arg-type]
-    assert operations_of(plain) == plain.operations == places * size
+    plain = convolution(ops.Window(base_dilation=1, **padded, **fields), positions)  # type: ignore[arg-type]
+    transposed = convolution(ops.Window(base_dilation=2, **padded, **fields), positions)  # type: ignore[arg-type]
+    assert operations_of(plain) == plain.operations == positions * size
     assert operations_of(transposed) == met
-    both = Strips(operations=2 * places * size, layers=(plain, transposed))
-    assert products(program(both, transposed)) == places * size + 2 * met
+    assert products(program(plain, transposed)) == positions * size + met

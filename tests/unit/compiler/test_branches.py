@@ -7,11 +7,13 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from modelwheel.compiler.ir import thunks as p
+from modelwheel.compiler.ir.lower import lower
 from modelwheel.compiler.ir.memory import Memory
 from modelwheel.compiler.ir.thunk_walk import all_written, leaves, slices, walk
 from modelwheel.compiler.passes.branches import join_branches
 from modelwheel.program.arrays import Allocation, AllocationKind, Slice, overlap
-from modelwheel.program.traffic import bytes_moved
+from modelwheel.program.traffic import bytes_of_step
+from modelwheel.program.walk import total
 from tests.support.thunks import dense
 
 X, WEIGHTS, SHARED, FIRST, SECOND, BOTH, RESULT = range(7)
@@ -235,10 +237,5 @@ def test_branches_are_counted_with_what_is_in_them() -> None:
     step = p.Branches(operations=30, branches=((first,), (second,)))
     assert [turns for _, turns in leaves((step,))] == [5] * 4
     assert slices(step) == ()
-
-    def program(*thunks: p.Thunk) -> p.Program:
-        return p.Program(
-            triple="", cpu="", allocations=(), parameters=(), results=(), thunks=thunks
-        )
-
-    assert bytes_moved(program(step)) == bytes_moved(program(first, second)) > 0
+    together, apart = lower((step,)), lower((first, second))
+    assert total(together, bytes_of_step) == total(apart, bytes_of_step) > 0

@@ -20,9 +20,9 @@ from modelwheel.packaging.template import (
     render,
     template_directory,
 )
-from modelwheel.program import program as p
-from modelwheel.program.arrays import Slice
-from tests.support.programs import array, matmul_program, pooling
+from modelwheel.program import ops
+from modelwheel.program.steps import Step
+from tests.support.programs import array, matmul_program, part, pooling
 
 KERNELS = template_directory() / "model" / "src" / "kernels"
 ANY_PROGRAM = shlex.quote(Path(sys.executable).as_posix())
@@ -56,19 +56,20 @@ def test_a_source_defines_what_its_header_declares() -> None:
         assert set(declared) == set(re.findall(rf"\n{pattern}", source))
 
 
-def kernels_of(*thunks: p.Thunk) -> set[str]:
+def kernels_of(*steps: Step) -> set[str]:
     """What code is linked with, without element types."""
-    program = matmul_program().model_copy(update={"thunks": thunks})
+    program = matmul_program().model_copy(update={"steps": steps})
     return {kernel.rpartition("_")[0] for kernel in compiled_kernels([program])}
 
 
 def test_every_source_is_listed_for_a_step() -> None:
-    (dot,) = matmul_program().thunks
-    part = Slice(allocation=0, offset=0, size=64)
-    pool = pooling(part, part, reducer="sum", initial=0.0)
+    (dot,) = matmul_program().steps
+    pool = pooling(part(0), part(0), reducer="sum", initial=0.0)
     spectrum = array((1, 3), (1, 0), element_type=ElementType.COMPLEX64)
-    fft = p.Fft(
-        operations=1, fft_type="rfft", lengths=(4,), input=array((1, 4), (1, 0)), output=spectrum
+    fft = Step(
+        op=ops.Fft(fft_type="rfft", lengths=(4,)),
+        inputs={"input": array((1, 4), (1, 0))},
+        outputs={"output": spectrum},
     )
     assert kernels_of(dot) == {"epilogue", "gemm"}
     assert kernels_of(pool) == {"pooling"}

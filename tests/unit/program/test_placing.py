@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
+from modelwheel.compiler.ir import thunks as p
 from modelwheel.compiler.ir.memory import Memory
-from modelwheel.program import program as p
+from modelwheel.compiler.ir.thunk_walk import accesses, read, slices, walk, written
 from modelwheel.program.arrays import Allocation, Slice
 from modelwheel.program.placing import Lifetimes
-from modelwheel.program.walk import read, slices, walk, written
 
 TEMPORARY = Allocation(index=0, size=192, kind="temporary")
 INPUT = Allocation(index=1, size=64, kind="parameter", parameter=0)
@@ -194,7 +194,7 @@ def test_every_thunk_reads_what_it_read_before(found: tuple[Memory, tuple[p.Thun
 def test_nobody_reads_what_is_written_to_gaps(found: tuple[Memory, tuple[p.Thunk, ...]]) -> None:
     memory, thunks = found
     thunks, allocations = memory.place(thunks)
-    lifetimes = Lifetimes(thunks, memory.results, TEMPORARY.index)
+    lifetimes = Lifetimes(accesses(thunks), memory.results, TEMPORARY.index)
     _require_free(lifetimes, thunks, allocations, memory.results)
 
 
@@ -237,7 +237,7 @@ def test_what_is_reserved_is_beside_all_that_lives(
     first = data.draw(st.integers(0, len(thunks)))
     thunks = (*thunks[:first], _kernel(X, own), *thunks[first:])
     allocations, results = (*allocations, output), [*memory.results, own]
-    lifetimes = Lifetimes(thunks, results, TEMPORARY.index)
+    lifetimes = Lifetimes(accesses(thunks), results, TEMPORARY.index)
     inputs = [
         time for time, one in enumerate(thunks) if X in {s for t in walk((one,)) for s in slices(t)}
     ]
@@ -257,7 +257,7 @@ def test_what_is_reserved_is_beside_all_that_lives(
 def test_a_gap_is_the_largest_one() -> None:
     far = _part(0, 1024)
     thunks = (_kernel(X, A), _kernel(X, far), _kernel((A, far), C))
-    free = Lifetimes(thunks, (), TEMPORARY.index).rooms()
+    free = Lifetimes(accesses(thunks), (), TEMPORARY.index).rooms()
     assert [room.gap for room in free] == [range(0), range(64, 1024), range(192, 1024)]
     assert [room.behind for room in free] == [64, 1088, 1088]
 

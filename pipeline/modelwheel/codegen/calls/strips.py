@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ...program.ops import Strips
-from ...program.products import products
 from ...program.spatial_axes import SpatialExtents, axes_in_use
 from ...program.steps import Step
+from ...program.strip_layers import products
 from ..cpp import INDENT, braces, cpp_type, elements, kernel_call, pointer
 from ..strides import ProductViews
 from ..tables import convolution_values
