@@ -9,11 +9,11 @@ import pytest
 from modelwheel.compiler.ir import thunks as p
 from modelwheel.compiler.ir.lower import lower
 from modelwheel.compiler.ir.memory import Memory
-from modelwheel.compiler.ir.thunk_walk import all_written, leaves, slices, walk
+from modelwheel.compiler.ir.thunk_walk import all_written, slices, walk
 from modelwheel.compiler.passes.branches import join_branches
 from modelwheel.program.arrays import Allocation, AllocationKind, Slice, overlap
 from modelwheel.program.traffic import bytes_of_step
-from modelwheel.program.walk import total
+from modelwheel.program.walk import leaves, total
 from tests.support.thunks import dense
 
 X, WEIGHTS, SHARED, FIRST, SECOND, BOTH, RESULT = range(7)
@@ -235,7 +235,7 @@ def test_windows_that_move_are_apart_in_all_turns() -> None:
 def test_branches_are_counted_with_what_is_in_them() -> None:
     first, second = _direction(FIRST, _part(FIRST, 64)), _direction(SECOND, _part(SECOND, 64))
     step = p.Branches(operations=30, branches=((first,), (second,)))
-    assert [turns for _, turns in leaves((step,))] == [5] * 4
+    assert [runs for _, runs in leaves(lower((step,)))] == [5] * 4
     assert slices(step) == ()
     together, apart = lower((step,)), lower((first, second))
     assert total(together, bytes_of_step) == total(apart, bytes_of_step) > 0
