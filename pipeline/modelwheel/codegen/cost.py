@@ -7,7 +7,7 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -70,6 +70,7 @@ _MODEL = _Model()
 
 def estimate_cost(program: Program) -> float:
     """Estimates the nanoseconds of one run: a fixed part, a part for each step, arithmetic and memory."""
+    used = program.used_allocations
     steps = sum(1 for _ in walk(program.steps))
     # An iteration of a loop finds in the cache what the one before it read: it counts once.
     moved = sum(bytes_of_step(step) for step, _ in leaves(program.steps))
@@ -78,13 +79,12 @@ def estimate_cost(program: Program) -> float:
         + _MODEL.step * steps
         + program.operations / _MODEL.operations_per_nanosecond
         + moved / _MODEL.bytes_per_nanosecond
-        + _far_bytes(program) / _MODEL.far_bytes_per_nanosecond
+        + _far_bytes(program, used) / _MODEL.far_bytes_per_nanosecond
     )
-    return round(nanoseconds * (_MODEL.price_of_memory if _is_large(program) else 1.0), 1)
+    return round(nanoseconds * (_MODEL.price_of_memory if _is_large(program, used) else 1.0), 1)
 
 
-def _is_large(program: Program) -> bool:
-    used = program.used_allocations
+def _is_large(program: Program, used: Collection[int]) -> bool:
     temporaries = (a.size for a in program.allocations if a.kind == "temporary" and a.index in used)
     return sum(temporaries) > _MODEL.large_bytes
 
@@ -110,10 +110,10 @@ def _least_part(step: Step, *, in_loop: bool) -> float:
 
 def _is_divisible(step: Step) -> bool:
     """Whether the kernel of a step can compute a part of it: of products only if all is in one of these types."""
+    if not step.op.DIVISIBLE:
+        return False
     types = [{v.element_type for v in ProductViews.of(layer)} for layer in products(step)]
-    return step.op.DIVISIBLE and all(
-        found in ({ElementType.FLOAT32}, {ElementType.FLOAT64}) for found in types
-    )
+    return all(found in ({ElementType.FLOAT32}, {ElementType.FLOAT64}) for found in types)
 
 
 def count_branches(step: Step) -> int:
@@ -185,15 +185,14 @@ def _columns(step: Step) -> int:
             return _MODEL.full_columns
 
 
-def _far_bytes(program: Program) -> float:
+def _far_bytes(program: Program, used: Collection[int]) -> float:
     """Bytes that one run reads or writes beyond the second-level cache.
 
     A step finds there what the step before it wrote if that is little; constants stay there from run to run if all of
     them are few.
     """
     constants = {a.index: a.size for a in program.allocations if a.kind == "constant"}
-    used = constants.keys() & program.used_allocations
-    far_constants = _far_part(sum(constants[index] for index in used))
+    far_constants = _far_part(sum(size for index, size in constants.items() if index in used))
     total = 0.0
     for step, times in leaves(program.steps):
         sizes = [(part.allocation in constants, size) for part, size in touched(step)]

@@ -140,17 +140,16 @@ def _count(view: View, without: Sequence[int]) -> int:
 
 def _rewrite(steps: Sequence[Step], weights: Mapping[int, Weight]) -> tuple[Step, ...]:
     """The steps with views of the new layouts: all readers of these constants have them as weights."""
-    return tuple(
-        step.model_copy(
-            update={
-                "inputs": {role: _moved(view, weights) for role, view in step.inputs.items()},
-                "regions": tuple(_rewrite(region, weights) for region in step.regions),
-            }
-        )
-        for step in steps
-    )
+    return tuple(_rewrite_one(step, weights) for step in steps)
 
 
-def _moved(view: View, weights: Mapping[int, Weight]) -> View:
-    weight = weights.get(view.slice.allocation)
-    return view if weight is None else view.ordered(weight.layout)
+def _rewrite_one(step: Step, weights: Mapping[int, Weight]) -> Step:
+    moved = {
+        role: view.ordered(weights[view.slice.allocation].layout)
+        for role, view in step.inputs.items()
+        if view.slice.allocation in weights
+    }
+    if not moved and not step.regions:
+        return step
+    regions = tuple(_rewrite(region, weights) for region in step.regions)
+    return step.model_copy(update={"inputs": {**step.inputs, **moved}, "regions": regions})

@@ -13,7 +13,7 @@ that live while a kernel runs, or is in a gap between them.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..errors import UnsupportedProgramError
@@ -94,20 +94,19 @@ def plan_memory(
     arena.reserve(random_states * RANDOM_STATE_BYTES)
     direct = _direct_outputs(program)
     ends = _ends(program)
-    pointers = _pointers(program, constants, positions, direct)
+    used = program.used_allocations
+    pointers = _pointers(program, used, constants, positions, direct)
     # Also tables of tuples and thread-local memory, where a step names them. No two allocations share memory: XLA has
     # already merged those that may.
-    in_arena = program.used_allocations - pointers.keys()
-    offsets = {
-        index: arena.reserve(ends[index])
-        for index in sorted(in_arena, key=lambda index: (ends[index], index))
-    }
+    in_arena = sorted(used - pointers.keys(), key=lambda index: (ends[index], index))
+    offsets = {index: arena.reserve(ends[index]) for index in in_arena}
     pointers |= {index: f"arena + {offset}" for index, offset in offsets.items()}
     *_, (last, start) = ((_NONE, arena.reserve(0)), *offsets.items())
     results = [result.slice for result in program.results]
     lifetimes = Lifetimes(accesses(program.steps), results, last)
-    input_staging = _stage_inputs(program, taken, lifetimes, start)
-    output_staging = _stage_outputs(program, direct, lifetimes, start)
+    times = _times(program)
+    input_staging = _stage_inputs(program, taken, times, lifetimes, start)
+    output_staging = _stage_outputs(program, direct, times, lifetimes, start)
     end = start + lifetimes.size
     return Memory(
         pointers=dict(sorted(pointers.items())),
@@ -125,12 +124,13 @@ _NONE = -1
 
 def _pointers(
     program: Program,
+    used: Collection[int],
     constants: Mapping[str, int],
     positions: Sequence[int],
     direct: Mapping[int, int],
 ) -> dict[int, str]:
     """C++ expressions for the allocations in use that are not in the arena."""
-    pointers, used = {}, program.used_allocations
+    pointers = {}
     for allocation in program.allocations:
         if allocation.index not in used:
             continue
@@ -160,24 +160,32 @@ def _times(program: Program) -> dict[int, list[int]]:
 
 
 def _stage_inputs(
-    program: Program, taken: Sequence[bool], lifetimes: Lifetimes, start: int
+    program: Program,
+    taken: Sequence[bool],
+    times: Mapping[int, Sequence[int]],
+    lifetimes: Lifetimes,
+    start: int,
 ) -> tuple[int | str, ...]:
     """Places for inputs, from the first step to the last that reads them."""
-    times, inputs = _times(program), iter(program.inputs)
+    inputs = iter(program.inputs)
     staging: list[int | str] = [IGNORED] * len(taken)
     for number, is_taken in enumerate(taken):
         if is_taken:
             part = next(inputs).slice
-            last = max(times[part.allocation], default=0)
+            last = max(times.get(part.allocation, ()), default=0)
             staging[number] = start + lifetimes.reserve(0, last, part.size)
     return tuple(staging)
 
 
 def _stage_outputs(
-    program: Program, direct: Mapping[int, int], lifetimes: Lifetimes, start: int
+    program: Program,
+    direct: Mapping[int, int],
+    times: Mapping[int, Sequence[int]],
+    lifetimes: Lifetimes,
+    start: int,
 ) -> tuple[int, ...]:
     """Places for outputs, from the first step that writes them to the end; those that are copied need it only then."""
-    times, staging = _times(program), []
+    staging = []
     for number, array in enumerate(program.outputs):
         part = array.slice
         is_direct = direct.get(part.allocation) == number
