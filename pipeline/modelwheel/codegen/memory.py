@@ -210,7 +210,7 @@ def _scratch(lifetimes: Lifetimes, start: int) -> Iterator[ScratchPlace]:
 def _ends(program: Program) -> dict[int, int]:
     """Where the last part of each allocation ends that is used: strips do not need all that XLA planned."""
     ends: dict[int, int] = {}
-    parts = [part for step in walk(program.steps) for part in slices(step)]
+    parts = [part.whole for step in walk(program.steps) for part in slices(step)]
     for part in [*parts, *(result.slice for result in program.results)]:
         ends[part.allocation] = max(ends.get(part.allocation, 0), part.offset + part.size)
     return ends

@@ -6,10 +6,10 @@ import pytest
 
 from modelwheel.codegen.memory import ScratchPlace, plan_memory
 from modelwheel.errors import UnsupportedProgramError
-from modelwheel.program.arrays import Allocation
+from modelwheel.program.arrays import Allocation, Slice
 from modelwheel.program.program import Program
 from modelwheel.program.view import View
-from tests.support.programs import dense, dot, matmul_program
+from tests.support.programs import dense, dot, kernel, loop, matmul_program, part
 
 
 def test_a_result_that_fills_its_allocation_is_written_in_place() -> None:
@@ -94,3 +94,14 @@ def test_memory_that_is_not_used_after_some_place_is_not_reserved() -> None:
     assert (memory.input_staging, memory.output_staging) == ((0,), (128,))
     assert memory.end == 192
     assert memory.scratch == (ScratchPlace(192),)
+
+
+def test_memory_that_a_loop_goes_through_is_reserved_for_all_iterations() -> None:
+    program = matmul_program()
+    states = Allocation(index=7, size=256, kind="temporary")
+    last = Allocation(index=8, size=1024, kind="temporary")
+    moving = Slice(allocation=7, offset=0, size=64, step=64, iterations=4)
+    steps = (loop(kernel(writes=moving), trip_count=4), kernel(writes=part(8, size=1024)))
+    changes = {"allocations": (*program.allocations, states, last), "steps": steps}
+    memory = plan_memory(program.model_copy(update=changes), {"ab" * 32: 0}, random_states=0)
+    assert (memory.pointers[7], memory.pointers[8]) == ("arena + 0", "arena + 256")
