@@ -113,7 +113,7 @@ def _is_divisible(step: Step) -> bool:
     if not step.op.DIVISIBLE:
         return False
     types = [{v.element_type for v in ProductViews.of(layer)} for layer in products(step)]
-    return all(found in ({ElementType.FLOAT32}, {ElementType.FLOAT64}) for found in types)
+    return all(used in ({ElementType.FLOAT32}, {ElementType.FLOAT64}) for used in types)
 
 
 def count_branches(step: Step) -> int:

@@ -99,8 +99,8 @@ def level_source(
         functions.append(text)
         headers |= writer.headers
         types |= writer.types
-        for element, found in writer.uses.items():
-            uses.setdefault(element, []).extend(found)
+        for element, own in writer.uses.items():
+            uses.setdefault(element, []).extend(own)
     # Only the kernels in use are included: the others would cost compile time, and every level compiles its
     # own copies.
     includes = "".join(f'#include "kernels/{header}"\n' for header in sorted(headers))
@@ -192,7 +192,7 @@ def _variant_function(
         _size_table(f"input_staging_{suffix}", memory.input_staging),
         _size_table(f"output_staging_{suffix}", memory.output_staging),
         "",
-        *(line for one in writer.functions for line in _branch_function(one, memory)),
+        *(line for branch in writer.functions for line in _branch_function(branch, memory)),
         _FUNCTION_HEAD.format(suffix=suffix),
     ]
     calls += [
@@ -239,7 +239,7 @@ def _largest(name: str, sizes: Iterable[str], least: int) -> tuple[list[str], st
     A compiler gives up on a constant that takes too many operations, but not on some constants of which each takes fewer.
     """
     defined = {f"{name}_{number}": size for number, size in enumerate(dict.fromkeys(sizes))}
-    lines = [f"constexpr std::size_t {one} = {size};" for one, size in defined.items()]
+    lines = [f"constexpr std::size_t {constant} = {size};" for constant, size in defined.items()]
     return lines, largest(defined, str(least))
 
 

@@ -79,16 +79,16 @@ def store(constants: Constants, storage: Storage) -> StoredWeights:
     for digest, offset in constants.offsets.items():
         content = bytes(constants.blob[offset : offset + constants.sizes[digest]])
         array = constants.arrays[digest]
-        one = None
+        constant = None
         if array and array.element_type == ElementType.FLOAT32 and len(content) >= SMALLEST:
             if storage == "float16":
-                one = _as_float16(stored, content, offset)
+                constant = _as_float16(stored, content, offset)
             else:
-                one = _as_int8(stored, content, array, offset)
-        if one is None:
-            one = StoredConstant("float32", offset, stored.append(content), len(content))
-            stored.places[offset] = one.place
-        stored.constants.append(one)
+                constant = _as_int8(stored, content, array, offset)
+        if constant is None:
+            constant = StoredConstant("float32", offset, stored.append(content), len(content))
+            stored.places[offset] = constant.place
+        stored.constants.append(constant)
     return stored
 
 
@@ -114,7 +114,7 @@ def _as_int8(
         return None
     axis, (integers, scales) = min(
         ((axis, _quantize(values, axis)) for axis in _channel_axes(values.shape)),
-        key=lambda found: _squared_error(values, *found[1]),
+        key=lambda choice: _squared_error(values, *choice[1]),
     )
     return StoredConstant(
         "int8",
@@ -156,6 +156,13 @@ def _squared_error(values: _Array, integers: _Array, scales: _Array) -> float:
 def table_rows(stored: StoredWeights) -> Iterator[str]:
     """The rows of the C++ table."""
     names: Mapping[Storage, str] = {"float32": "kPlain", "float16": "kFloat16", "int8": "kInt8"}
-    for one in stored.constants:
-        numbers = (one.offset, one.place, one.count, one.scales, one.inner, one.channels)
-        yield f"{{StoredAs::{names[one.kind]}, {', '.join(map(str, numbers))}}}"
+    for constant in stored.constants:
+        numbers = (
+            constant.offset,
+            constant.place,
+            constant.count,
+            constant.scales,
+            constant.inner,
+            constant.channels,
+        )
+        yield f"{{StoredAs::{names[constant.kind]}, {', '.join(map(str, numbers))}}}"

@@ -14,7 +14,7 @@ from ..panels import Weights, weights_of
 from ..strides import ProductViews
 from ..writer import StepWriter
 
-_COLUMN_VALUES = ("bias", "scale", "shift", "addend")
+_OPERANDS = ("bias", "scale", "shift", "addend")
 """The operands of epilogues, in the order of the kernels' `Epilogue`."""
 
 
@@ -146,7 +146,7 @@ def epilogue_members(
         overlaps: Whether the result is in memory that the kernel still reads.
     """
     sums, result = place
-    operands = [step.inputs.get(role) for role in _COLUMN_VALUES]
+    operands = [step.inputs.get(role) for role in _OPERANDS]
     limits = [epilogue.low, epilogue.high]
     return braces(
         [
