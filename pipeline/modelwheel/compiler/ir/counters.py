@@ -1,25 +1,26 @@
-"""Proves how often a loop of a compiled module turns, and which parts of arrays its turns read and write.
+"""Proves the trip count of a loop of a compiled module, and which parts of arrays its iterations read and write.
 
-XLA knows the number of turns only of loops in a few forms. Here it follows from the module alone: a variable starts as a
-constant, each turn adds a constant to it, and the condition compares it with a constant. What is computed from such
-variables is a linear function of the turn's number. Integers are those of 32 bits, and none of them overflows.
+XLA knows the trip counts only of loops in a few forms. Here it follows from the module alone: a variable starts as a
+constant, each iteration adds a constant to it, and the condition compares it with a constant. What is computed from such
+variables is a linear function of the iteration's number. Integers are those of 32 bits, and none of them overflows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from ...dtypes import ElementType
-from .hlo import HloModule
+from .hlo import Instruction
+from .match import behind_bitcasts, integer_of
 
 _LARGEST = (1 << 31) - 1
 
 
 @dataclass(frozen=True)
 class Linear:
-    """A number in turn t, from 0 on: start + step * t."""
+    """A number in iteration t, from 0 on: start + step * t."""
 
     start: int
     step: int = 0
@@ -30,13 +31,13 @@ class Linear:
     def __neg__(self) -> Linear:
         return Linear(-self.start, -self.step)
 
-    def at(self, turn: int) -> int:
+    def at(self, iteration: int) -> int:
         """Its value."""
-        return self.start + self.step * turn
+        return self.start + self.step * iteration
 
-    def fits(self, turns: int) -> bool:
-        """Whether all values in so many turns are integers of 32 bits."""
-        return all(abs(self.at(turn)) <= _LARGEST for turn in (0, turns))
+    def fits(self, iterations: int) -> bool:
+        """Whether all values in so many iterations are integers of 32 bits."""
+        return all(abs(self.at(iteration)) <= _LARGEST for iteration in (0, iterations))
 
 
 _Parameters: TypeAlias = Mapping[int, "Linear | None"]
@@ -44,105 +45,97 @@ _Parameters: TypeAlias = Mapping[int, "Linear | None"]
 
 @dataclass(frozen=True)
 class Counters:
-    """A loop whose number of turns is known."""
+    """A loop whose trip count is known."""
 
-    turns: int
+    trip_count: int
     """At least 1."""
     variables: Mapping[int, Linear]
     """The variables of the loop that count, by their positions in its tuple."""
     invariant: frozenset[int]
-    """The positions of the variables that no turn changes."""
+    """The positions of the variables that no iteration changes."""
 
-    def position(self, hlo: HloModule, value: Any) -> int | None:
-        """The position of the variable that an instruction of the body reads."""
-        return _position(hlo, value)
-
-    def value(
-        self, hlo: HloModule, node: Any, parameters: _Parameters | None = None
-    ) -> Linear | None:
+    def value(self, node: Instruction, parameters: _Parameters | None = None) -> Linear | None:
         """The integer that an instruction of the body computes; None if it is not known.
 
         Args:
-            hlo: The module.
             node: The instruction, which may be inside a fusion.
             parameters: What the fusion's parameters are.
         """
-        return _Reader(hlo, self.variables, self.turns).value(node, parameters)
+        return _Reader(self.variables, self.trip_count).value(node, parameters)
 
-    def operands(self, hlo: HloModule, fusion: Any) -> dict[int, Linear | None]:
+    def operands(self, fusion: Instruction) -> dict[int, Linear | None]:
         """The integers that a fusion of the body reads, by the number of the parameter."""
-        return _Reader(hlo, self.variables, self.turns).operands(fusion)
+        return _Reader(self.variables, self.trip_count).operands(fusion)
 
 
-def count(hlo: HloModule, loop: Any) -> Counters | None:
-    """The counters of a `while`; None unless it turns a known number of times, at least once."""
-    body, condition = hlo.called_roots(loop)
-    (entering,) = hlo.operands(loop)
+def count(loop: Instruction) -> Counters | None:
+    """The counters of a `while`; None unless its trip count is known, and at least 1."""
+    body, condition = (computation.root for computation in loop.called)
+    (entering,) = loop.operands
     if body.opcode != "tuple" or entering.opcode != "tuple":
         return None
     variables: dict[int, Linear] = {}
     invariant = set()
-    outside = _Reader(hlo, {}, 0)
+    outside = _Reader({}, 0)
     for position, (first, following) in enumerate(
-        zip(hlo.operands(entering), hlo.operands(body), strict=True)
+        zip(entering.operands, body.operands, strict=True)
     ):
-        if _position(hlo, following) == position:
+        if position_of(following) == position:
             invariant.add(position)
         elif following.shape.element_type == ElementType.INT32 and not following.shape.dimensions:
             start = outside.value(first)
             # As a function of the variable itself.
-            change = _Reader(hlo, {position: Linear(0, 1)}, 0).value(following)
+            change = _Reader({position: Linear(0, 1)}, 0).value(following)
             if start is not None and change is not None and change.step == 1 and change.start:
                 variables[position] = Linear(start.start, change.start)
-    turns = _Reader(hlo, variables, 0).turns(condition)
+    trip_count = _Reader(variables, 0).iterations(condition)
     # Once more, now that it is known how large the numbers become.
-    if not turns or _Reader(hlo, variables, turns).turns(condition) != turns:
+    if not trip_count or _Reader(variables, trip_count).iterations(condition) != trip_count:
         return None
-    known = {position: v for position, v in variables.items() if v.fits(turns)}
-    return Counters(turns, known, frozenset(invariant))
+    known = {position: v for position, v in variables.items() if v.fits(trip_count)}
+    return Counters(trip_count, known, frozenset(invariant))
 
 
-def _position(hlo: HloModule, value: Any) -> int | None:
-    """The position in the tuple of its computation's only parameter that a value is."""
-    value = hlo.behind_bitcasts(value)
+def position_of(value: Instruction) -> int | None:
+    """The position of the loop's variable that a value of the body or condition is."""
+    value = behind_bitcasts(value)
     if value.opcode != "get-tuple-element":
         return None
-    (source,) = hlo.operands(value)
-    return int(value.tuple_index) if source.opcode == "parameter" else None
+    (source,) = value.operands
+    return value.tuple_index if source.opcode == "parameter" else None
 
 
 class _Reader:
-    """Computes integers, given the variables of a loop, as far as they are linear functions of the turn."""
+    """Computes integers, given the variables of a loop, as far as they are linear functions of the iteration."""
 
-    def __init__(self, hlo: HloModule, variables: Mapping[int, Linear], turns: int) -> None:
-        self._hlo = hlo
+    def __init__(self, variables: Mapping[int, Linear], trip_count: int) -> None:
         self._variables = variables
-        self._turns = turns
+        self._trip_count = trip_count
 
-    def operands(self, fusion: Any) -> dict[int, Linear | None]:
-        return {number: self.value(one) for number, one in enumerate(self._hlo.operands(fusion))}
+    def operands(self, fusion: Instruction) -> dict[int, Linear | None]:
+        return {number: self.value(operand) for number, operand in enumerate(fusion.operands)}
 
-    def value(self, node: Any, parameters: _Parameters | None = None) -> Linear | None:
+    def value(self, node: Instruction, parameters: _Parameters | None = None) -> Linear | None:
         if node.shape.element_type != ElementType.INT32 or node.shape.dimensions:
             return None
-        found = self._read(node, parameters)
-        return found if found is not None and found.fits(self._turns) else None
+        number = self._read(node, parameters)
+        return number if number is not None and number.fits(self._trip_count) else None
 
-    def _read(self, node: Any, parameters: _Parameters | None) -> Linear | None:
-        operands = self._hlo.operands(node)
+    def _read(self, node: Instruction, parameters: _Parameters | None) -> Linear | None:
+        operands = node.operands
         match node.opcode:
             case "constant":
-                values = list(node.literal.s32s)
-                return Linear(int(values[0])) if len(values) == 1 else None
+                number = integer_of(node)
+                return None if number is None else Linear(number)
             case "parameter":
-                return None if parameters is None else parameters[int(node.parameter_number)]
+                return None if parameters is None else parameters[node.parameter_number]
             case "get-tuple-element":
-                position = _position(self._hlo, node) if parameters is None else None
+                position = position_of(node) if parameters is None else None
                 return None if position is None else self._variables.get(position)
             case "copy" | "bitcast":
                 return self.value(operands[0], parameters)
             case "fusion" if parameters is None:
-                return self.value(self._hlo.called_root(node), self.operands(node))
+                return self.value(node.called_root, self.operands(node))
             case "add" | "subtract":
                 one, other = (self.value(operand, parameters) for operand in operands)
                 if one is None or other is None:
@@ -151,36 +144,36 @@ class _Reader:
             case _:
                 return None
 
-    def turns(self, node: Any, parameters: _Parameters | None = None) -> int | None:
-        """In how many turns, from the first one on, a predicate holds; None if that is not known."""
-        operands = self._hlo.operands(node)
+    def iterations(self, node: Instruction, parameters: _Parameters | None = None) -> int | None:
+        """In how many iterations, from the first one on, a predicate holds; None if that is not known."""
+        operands = node.operands
         match node.opcode:
             case "fusion" if parameters is None:
-                return self.turns(self._hlo.called_root(node), self.operands(node))
+                return self.iterations(node.called_root, self.operands(node))
             case "and":
-                found = [self.turns(operand, parameters) for operand in operands]
-                known = [turns for turns in found if turns is not None]
-                return min(known) if len(known) == len(found) else None
-            case "compare" if node.comparison_direction in _ORDERS:
+                counts = [self.iterations(operand, parameters) for operand in operands]
+                known = [number for number in counts if number is not None]
+                return min(known) if len(known) == len(counts) else None
+            case "compare" if node.direction in _ORDERS:
                 one, other = (self.value(operand, parameters) for operand in operands)
                 if one is None or other is None:
                     return None
-                return _ORDERS[node.comparison_direction](one + -other)
+                return _ORDERS[node.direction](one + -other)
             case _:
                 return None
 
 
-def _turns_below_zero(number: Linear) -> int | None:
-    """In how many turns a number is negative before it is not."""
+def _iterations_below_zero(number: Linear) -> int | None:
+    """In how many iterations a number is negative before it is not."""
     if number.start >= 0:
         return 0
     return -(number.start // number.step) if number.step > 0 else None
 
 
 _ORDERS: Mapping[str, Callable[[Linear], int | None]] = {
-    "LT": _turns_below_zero,
-    "LE": lambda number: _turns_below_zero(number + Linear(-1)),
-    "GT": lambda number: _turns_below_zero(-number),
-    "GE": lambda number: _turns_below_zero(-number + Linear(-1)),
+    "LT": _iterations_below_zero,
+    "LE": lambda number: _iterations_below_zero(number + Linear(-1)),
+    "GT": lambda number: _iterations_below_zero(-number),
+    "GE": lambda number: _iterations_below_zero(-number + Linear(-1)),
 }
 """By the direction of a comparison, from the difference of its sides."""

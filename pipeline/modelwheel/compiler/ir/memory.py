@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import TypeVar, cast
 
 from ...program.arrays import Allocation, Slice, covers, overlap
 from ...program.placing import placed
@@ -17,11 +17,13 @@ from ...util.records import JsonRecord
 from . import thunks as p
 from .thunk_walk import accesses, read, slices, walk, written
 
+_Record = TypeVar("_Record")
+
 
 def reading_from(thunk: p.Thunk, old: Slice, new: Slice) -> p.Thunk | None:
-    """The same thunk for an operand that is elsewhere; None if it reads only a part of it or may rely on its place."""
+    """`thunk` with an operand moved to `new`; None if it reads only a part of it or may rely on its place."""
 
-    def moved(record: Any) -> Any:
+    def moved(record: _Record) -> _Record:
         return replaced(record, lambda part: new if part == old else part)
 
     if any(part != old for part in read(thunk) if overlap(part, old)):
@@ -57,7 +59,7 @@ def reading_from(thunk: p.Thunk, old: Slice, new: Slice) -> p.Thunk | None:
 
 
 def _updating(thunk: p.Thunk, old: Slice, new: Slice) -> p.Thunk | None:
-    """The same thunk for a value that it changes, which is elsewhere; None if it is none of these."""
+    """`thunk` with the value that it updates in place moved to `new`; None if it does not."""
     if not isinstance(thunk, p.Scaling) or not thunk.input == thunk.output == old:
         return None
     if overlap(thunk.factors, old):
@@ -66,7 +68,7 @@ def _updating(thunk: p.Thunk, old: Slice, new: Slice) -> p.Thunk | None:
 
 
 def writing_to(thunk: p.Thunk, new: Slice) -> p.Thunk:
-    """The same kernel with one result, pooling or product with its result elsewhere."""
+    """`thunk`, a kernel with one result, a pooling or a product, with its result moved to `new`."""
     match thunk:
         case p.Kernel():
             return thunk.model_copy(update={"results": (new,)})
@@ -105,15 +107,21 @@ def moved_readers(
     return changed
 
 
-def _moved_operands(epilogue: p.Epilogue | None, moved: Callable[[Any], Any]) -> p.Epilogue | None:
+def _moved_operands(
+    epilogue: p.Epilogue | None, moved: Callable[[Slice | None], Slice | None]
+) -> p.Epilogue | None:
     if epilogue is None:
         return None
     parts = ("bias", "scale", "shift", "addend")
     return epilogue.model_copy(update={name: moved(getattr(epilogue, name)) for name in parts})
 
 
-def replaced(record: Any, change: Callable[[Slice], Slice]) -> Any:
-    """The same record with other slices."""
+def replaced(record: _Record, change: Callable[[Slice], Slice]) -> _Record:
+    """A copy of a record with other slices."""
+    return cast("_Record", _replaced(record, change))
+
+
+def _replaced(record: object, change: Callable[[Slice], Slice]) -> object:
     if isinstance(record, Slice):
         return change(record)
     if isinstance(record, tuple):
@@ -178,7 +186,7 @@ class Memory:
         placement = placed(accesses(thunks), self.results, shared.index, self._sizes)
 
         def moved(time: int, thunk: p.Thunk) -> p.Thunk:
-            return cast("p.Thunk", replaced(thunk, lambda part: placement.moved(time, part)))
+            return replaced(thunk, lambda part: placement.moved(time, part))
 
         allocations = tuple(
             a.model_copy(update={"size": placement.size}) if a is shared else a

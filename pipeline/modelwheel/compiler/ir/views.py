@@ -6,80 +6,78 @@ where they were before.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
-from .hlo import HloModule
+from .hlo import Instruction, Shape
+from .match import Value, scalar_of
 
 _MOVES = frozenset({"bitcast", "copy", "reshape", "slice", "transpose"})
+_KERNELS = _MOVES - {"bitcast"} | {"fusion"}
+"""Moves that need a kernel, outside of fusions."""
+
+_Bytes: TypeAlias = NDArray[np.uint8]
+"""An array with one byte for each element, which stands for its memory."""
 
 
 @dataclass(frozen=True)
 class Source:
     """The value that moves begin with."""
 
-    node: Any
-    fusion: Any | None
+    node: Instruction
+    fusion: Instruction | None
     """The fusion whose computation has it; None outside of all."""
-    moves: tuple[Any, ...]
-    """The instructions that move it, the last one first, with those that read it."""
-    kernel: Any | None
+    moves: tuple[Instruction, ...]
+    """The instructions that move it, the last one first."""
+    kernel: Instruction | None
     """The instruction outside of fusions whose kernel moves it."""
     factor: float = 1.0
     """What the kernel multiplies all elements by."""
 
 
-def source_of(hlo: HloModule, instruction: Any, *, scaled: bool = False) -> Source:
+def source_of(instruction: Instruction, *, scaled: bool = False) -> Source:
     """The value that an instruction outside of fusions moves, looking through at most one kernel.
 
     Args:
-        hlo: The module.
         instruction: The instruction.
         scaled: Whether the kernel may also multiply it by a number.
     """
-    node, fusion = instruction, None
-    moves: list[Any] = []
+    value = Value(instruction)
+    moves: list[Instruction] = []
     kernel, factor = None, 1.0
     while True:
-        if node.opcode == "bitcast":
-            moves.append(node)
-            (node,) = hlo.operands(node)
-        elif fusion is not None and node.opcode == "parameter":
-            node, fusion = hlo.operands(fusion)[node.parameter_number], None
-        elif fusion is None and node.opcode in _MOVES | {"fusion"}:
-            root = hlo.called_root(node) if node.opcode == "fusion" else node
-            moved = root.opcode in _MOVES or (scaled and _multiplied(hlo, root) is not None)
+        node = value.node
+        if value.fusion is None and node.opcode in _KERNELS:
+            root = node.called_root if node.opcode == "fusion" else node
+            moved = root.opcode in _MOVES or (scaled and _multiplied(root) is not None)
             if kernel is not None or not moved:
                 break
             kernel = node
-            if node.opcode == "fusion":
-                node, fusion = root, node
-            else:
-                moves.append(node)
-                (node,) = hlo.operands(node)
-        elif node.opcode in _MOVES:
+        if node.opcode in _MOVES:
             moves.append(node)
-            (node,) = hlo.operands(node)
-        elif scaled and fusion is not None and (found := _multiplied(hlo, node)) is not None:
-            node, factor = found[0], factor * found[1]
+            (value,) = value.operands
+        elif (source := value.source()) is not None:
+            value = source
+        elif scaled and value.fusion is not None and (found := _multiplied(node)) is not None:
+            value, factor = Value(found[0], value.fusion), factor * found[1]
         else:
             break
-    return Source(node, fusion, tuple(moves), kernel, factor)
+    return Source(value.node, value.fusion, tuple(moves), kernel, factor)
 
 
-def _multiplied(hlo: HloModule, node: Any) -> tuple[Any, float] | None:
+def _multiplied(node: Instruction) -> tuple[Instruction, float] | None:
     """What an instruction multiplies by a number, without moving it, and the number."""
     if node.opcode != "multiply":
         return None
-    one, other = hlo.operands(node)
+    one, other = node.operands
     for value, constant in ((one, other), (other, one)):
-        factor = hlo.number(constant)
-        same = value.shape.layout.minor_to_major == node.shape.layout.minor_to_major
-        if factor is not None and math.isfinite(factor) and factor != 0 and same:
+        factor = scalar_of(constant, finite=True)
+        same = value.shape.minor_to_major == node.shape.minor_to_major
+        if factor and same:
             return value, factor
     return None
 
@@ -92,38 +90,37 @@ class Strides:
     steps: tuple[int, ...]
 
 
-def strides_of(hlo: HloModule, source: Source) -> Strides | None:
+def strides_of(source: Source) -> Strides | None:
     """The elements of what is moved, in the memory of what it was before; None if they are not evenly spaced."""
-    return _applied(source.node.shape, [(_before(hlo, move), move) for move in source.moves][::-1])
+    moves = [(move.operands[0], move) for move in reversed(source.moves)]
+    return _applied(source.node.shape, moves)
 
 
-def strides_in_result(hlo: HloModule, source: Source) -> Strides | None:
+def strides_in_result(source: Source) -> Strides | None:
     """The elements of what is moved, in the memory where the last move has put them."""
-    moves = [(move, _before(hlo, move)) for move in source.moves]
+    moves = [(move, move.operands[0]) for move in source.moves]
     if not moves or any(move.opcode == "slice" for move in source.moves):
         return None
     return _applied(source.moves[0].shape, moves)
 
 
 def strides_through(
-    hlo: HloModule, shape: Any, moves: Sequence[Any], result: Sequence[int], axis: int | None = None
+    shape: Shape, moves: Sequence[Instruction], result: Sequence[int], axis: int | None = None
 ) -> Strides | None:
     """The elements of what instructions move and repeat; those that are the same along an axis have the distance 0 there.
 
     Args:
-        hlo: The module.
         shape: What is in memory.
         moves: The instructions, the last one first.
         result: The extents of what they make of it.
         axis: If it is given, the only one that is in memory: all others repeat it.
     """
-    kept = range(len(shape.dimensions)) if axis is None else (axis,)
-    memory = np.empty(math.prod(shape.dimensions[one] for one in kept), np.uint8)
+    memory = np.empty(shape.elements if axis is None else shape.dimensions[axis], np.uint8)
     if not memory.size:
         return None
     array = _from_memory(memory, shape) if axis is None else _along(memory, (axis,), shape)
     for move in reversed(moves):
-        array = _moved(array, _before(hlo, move), move)
+        array = _moved(array, move.operands[0], move)
     array = array.reshape(result)
     if not np.may_share_memory(array, memory):
         return None
@@ -131,14 +128,9 @@ def strides_through(
     return Strides(_start(array, memory), tuple(steps))
 
 
-def _before(hlo: HloModule, move: Any) -> Any:
-    (operand,) = hlo.operands(move)
-    return operand
-
-
-def _applied(shape: Any, moves: list[tuple[Any, Any]]) -> Strides | None:
+def _applied(shape: Shape, moves: Sequence[tuple[Instruction, Instruction]]) -> Strides | None:
     """An array in memory, after moves: each from an instruction to another one, in either direction."""
-    memory = np.empty(int(np.prod(shape.dimensions, dtype=np.int64)), np.uint8)
+    memory = np.empty(shape.elements, np.uint8)
     if not memory.size:
         return None
     array = _from_memory(memory, shape)
@@ -149,39 +141,44 @@ def _applied(shape: Any, moves: list[tuple[Any, Any]]) -> Strides | None:
     return Strides(_start(array, memory), tuple(array.strides))
 
 
-def _start(array: Any, memory: Any) -> int:
+def _start(array: _Bytes, memory: _Bytes) -> int:
     return int(array.__array_interface__["data"][0] - memory.__array_interface__["data"][0])
 
 
-def _moved(array: Any, before: Any, after: Any) -> Any:
+def _moved(array: _Bytes, before: Instruction, after: Instruction) -> _Bytes:
     """A view of an array, or a copy where there is none."""
-    is_forward = bool(after.operand_ids) and after.operand_ids[0] == before.id
+    is_forward = after.operands[:1] == (before,)
     move = after if is_forward else before
     match move.opcode:
         case "transpose":
-            axes = tuple(move.dimensions)
-            return array.transpose(axes if is_forward else np.argsort(axes))
+            axes = move.dimensions
+            return np.transpose(array, axes if is_forward else _inverse(axes))
         case "broadcast" if is_forward:
             return _along(array, move.dimensions, move.shape)
         case "reshape":
-            return array.reshape(tuple(after.shape.dimensions))
+            return array.reshape(after.shape.dimensions)
         case "slice":
-            cut = (slice(one.start, one.limit, one.stride) for one in move.slice_dimensions)
+            cut = (slice(axis.start, axis.limit, axis.stride) for axis in move.slices)
             return array[tuple(cut)]
         case "bitcast":
-            order = tuple(reversed(before.shape.layout.minor_to_major))
+            order = before.shape.minor_to_major[::-1]
             return _from_memory(array.transpose(order), after.shape)
     return array
 
 
-def _along(array: Any, axes: Sequence[int], shape: Any) -> Any:
+def _along(array: _Bytes, axes: Sequence[int], shape: Shape) -> _Bytes:
     """An array whose axes become these of a shape; along all others it is repeated."""
-    index = tuple(slice(None) if axis in axes else None for axis in range(len(shape.dimensions)))
-    return np.broadcast_to(array.transpose(np.argsort(axes))[index], tuple(shape.dimensions))
+    index = tuple(slice(None) if axis in axes else None for axis in range(shape.rank))
+    return np.broadcast_to(array.transpose(_inverse(axes))[index], shape.dimensions)
 
 
-def _from_memory(array: Any, shape: Any) -> Any:
+def _from_memory(array: _Bytes, shape: Shape) -> _Bytes:
     """An array of this shape and layout, from its elements in the order of memory."""
-    order = tuple(reversed(shape.layout.minor_to_major))
+    order = shape.minor_to_major[::-1]
     physical = array.reshape([shape.dimensions[axis] for axis in order])
-    return physical.transpose(np.argsort(order))
+    return np.transpose(physical, _inverse(order))
+
+
+def _inverse(order: Sequence[int]) -> list[int]:
+    """The order that undoes another one."""
+    return sorted(range(len(order)), key=order.__getitem__)

@@ -8,20 +8,22 @@ What is added to queries, keys and values becomes the epilogue of the products t
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ...dtypes import ElementType
 from ...program.arrays import Slice, overlap
 from ..ir import thunks as p
+from ..ir.hlo import Instruction
+from ..ir.match import Value, is_row_major
 from ..ir.memory import Memory
 from ..ir.thunk_walk import all_written
 from ..ir.thunks import Array
-from ..ir.views import Source, source_of, strides_in_result, strides_of
+from ..ir.views import Source, Strides, source_of, strides_in_result, strides_of
 from .attention_masks import Masks
 from .epilogues import Emitted, Steps, fits, may_exchange, read_parts
-from .match.softmaxes import Softmax, Value, softmax_of
+from .match.epilogue_parts import Part, epilogue_of
+from .match.softmaxes import Softmax, softmax_of
 
 _MOST_HEAD_AXES = 2
 
@@ -36,7 +38,7 @@ class _Operand:
     product: Emitted | None = None
     """The product that it is, which nothing else reads, with its epilogue and memory of its own."""
     finished: p.Product | None = None
-    sources: Sequence[Any] = ()
+    sources: Sequence[Instruction] = ()
     """What is read for it."""
     factor: float = 1.0
     """What the kernel has multiplied it by."""
@@ -60,7 +62,7 @@ class _Attention:
         instruction = self._hlo.instruction(answers.instruction)
         if not isinstance(second, p.Dot) or instruction is None or not _is_plain(second):
             return False
-        found = self._shares(second, *self._hlo.operands(instruction))
+        found = self._shares(second, *instruction.operands)
         if found is None:
             return False
         second, softmax, values = found
@@ -70,9 +72,8 @@ class _Attention:
         if not isinstance(first, p.Dot) or asked is None or not _follow(first, second):
             return False
         inner = [step for step in between if step is not None]
-        ends = [fusion.id for fusion in softmax.fusions]
         if len(inner) != len(between) or not self._only_read_by(
-            [softmax.source, *softmax.fusions], [*ends, instruction.id]
+            [softmax.source, *softmax.fusions], [*softmax.fusions, instruction]
         ):
             return False
         operands = self._operands(asked, answers, first, second, values)
@@ -85,21 +86,23 @@ class _Attention:
         new = _step_of(scale, (first, second), output[1].thunk, heads, output[0])
         return self._replace(new, asked, answers, inner, operands, output, masks)
 
-    def _shares(self, product: p.Dot, left: Any, right: Any) -> tuple[p.Dot, Softmax, Any] | None:
+    def _shares(
+        self, product: p.Dot, left: Instruction, right: Instruction
+    ) -> tuple[p.Dot, Softmax, Instruction] | None:
         """The product of the softmax of scores, which is on its left side, and the values; the softmax; the values."""
         for dot, shares, values in ((product, left, right), (_turned(product), right, left)):
             rows, value = self._rows_first(dot, shares)
-            softmax = softmax_of(self._hlo, lambda: self._steps.numbering, value)
+            softmax = softmax_of(lambda: self._steps.numbering, value)
             if softmax is not None and softmax.source.opcode == "dot":
                 return rows, softmax, values
         return None
 
-    def _rows_first(self, dot: p.Dot, shares: Any) -> tuple[p.Dot, Value]:
+    def _rows_first(self, dot: p.Dot, shares: Instruction) -> tuple[p.Dot, Value]:
         """The product as if nothing had exchanged the rows and columns of its left side, and the value of that."""
-        source, last = source_of(self._hlo, shares), len(dot.lhs.shape) - 1
-        strides = strides_of(self._hlo, source)
+        source, last = source_of(shares), len(dot.lhs.shape) - 1
+        strides = strides_of(source)
         if dot.lhs_contracting != (last - 1,) or source.fusion is None or strides is None:
-            return dot, Value(shares, None)
+            return dot, Value(shares)
         order = _last_two_exchanged(last + 1)
         shape = tuple(dot.lhs.shape[axis] for axis in order)
         lhs = dot.lhs.model_copy(
@@ -109,29 +112,34 @@ class _Attention:
         if strides.start or any(
             one not in (other, 0) for one, other in zip(steps, lhs.strides, strict=True)
         ):
-            return dot, Value(shares, None)
+            return dot, Value(shares)
         straight = dot.model_copy(update={"lhs": lhs, "lhs_contracting": (last,)})
         return straight, Value(source.node, source.fusion)
 
-    def _step(self, instruction: Any) -> Emitted | None:
+    def _step(self, instruction: Instruction) -> Emitted | None:
         """The step whose value an instruction outside of fusions is."""
         name = instruction.name
         return next((one for one in self._steps.all if one.value == name), None)
 
-    def _only_read_by(self, values: Sequence[Any], readers: Sequence[int]) -> bool:
+    def _only_read_by(self, values: Sequence[Instruction], readers: Sequence[Instruction]) -> bool:
         for value in values:
-            found = self._hlo.readers(value)
-            if found is None or any(reader.id not in readers for reader, _ in found):
+            uses = self._hlo.uses(value)
+            if uses is None or any(user not in readers for user, _ in uses):
                 return False
         return True
 
     # --- operands --------------------------------------------------------------------------------
 
     def _operands(
-        self, asked: Emitted, answers: Emitted, first: p.Dot, second: p.Dot, values: Any
+        self,
+        asked: Emitted,
+        answers: Emitted,
+        first: p.Dot,
+        second: p.Dot,
+        values: Instruction,
     ) -> list[_Operand] | None:
         """Queries, keys and values."""
-        queries, keys = self._hlo.operands(self._hlo.instruction(asked.instruction))
+        queries, keys = self._steps.value(asked).operands
         rows = _free(first.lhs, first.lhs_batch, first.lhs_contracting)
         columns = _free(first.rhs, first.rhs_batch, first.rhs_contracting)
         features = _free(second.rhs, second.rhs_batch, second.rhs_contracting)
@@ -141,9 +149,9 @@ class _Attention:
         key = (*first.rhs_batch, *columns, *first.rhs_contracting)
         value = (*second.rhs_batch, *second.rhs_contracting, *features)
         return [
-            self._operand(source_of(self._hlo, queries, scaled=True), asked, first.lhs, query),
-            self._operand(source_of(self._hlo, keys, scaled=True), asked, first.rhs, key),
-            self._operand(source_of(self._hlo, values), answers, second.rhs, value),
+            self._operand(source_of(queries, scaled=True), asked, first.lhs, query),
+            self._operand(source_of(keys, scaled=True), asked, first.rhs, key),
+            self._operand(source_of(values), answers, second.rhs, value),
         ]
 
     def _operand(
@@ -151,11 +159,12 @@ class _Attention:
     ) -> _Operand:
         in_place = _Operand(_heads(array.slice, 0, array.strides, axes))
         kernel = None if source.kernel is None else self._step(source.kernel)
-        strides = strides_of(self._hlo, source)
+        strides = strides_of(source)
         if kernel is None or strides is None or not isinstance(kernel.thunk, p.Kernel):
             return in_place
+        assert source.kernel is not None
         if not self._only_read_by(
-            [source.kernel], [self._hlo.instruction(reader.instruction).id]
+            [source.kernel], [self._steps.value(reader)]
         ) or kernel.thunk.results != (array.slice,):
             return in_place
         if source.fusion is None:
@@ -163,10 +172,15 @@ class _Attention:
                 return in_place
             heads = _heads(kernel.thunk.arguments[0], strides.start, strides.steps, axes)
             return _Operand(heads, kernel, factor=source.factor)
-        return self._finished(source, kernel, strides.start, strides.steps, axes) or in_place
+        return self._finished(source, source.fusion, kernel, strides, axes) or in_place
 
     def _finished(
-        self, source: Source, kernel: Emitted, start: int, steps: Sequence[int], axes: Sequence[int]
+        self,
+        source: Source,
+        fusion: Instruction,
+        kernel: Emitted,
+        strides: Strides,
+        axes: Sequence[int],
     ) -> _Operand | None:
         """An operand that is a product with an epilogue."""
         assert isinstance(kernel.thunk, p.Kernel)
@@ -175,10 +189,10 @@ class _Attention:
             product = step.thunk
             if not isinstance(product, p.Dot | p.Convolution) or product.epilogue is not None:
                 continue
-            number = self._steps.only_use(step, source.fusion)
+            number = self._steps.only_use(step, fusion)
             if number is None:
                 continue
-            found = read_parts(self._hlo, product, kernel.thunk, source.fusion, number, source.node)
+            found = read_parts(product, kernel.thunk, fusion, number, source.node)
             if found is None:
                 continue
             place = self._memory.reserve(product.arrays[-1].slice.size)
@@ -193,7 +207,7 @@ class _Attention:
             if (moved.epilogue is None or fits(moved.epilogue, moved)) and may_exchange(
                 between, needed
             ):
-                heads = _heads(place, start, steps, axes)
+                heads = _heads(place, strides.start, strides.steps, axes)
                 return _Operand(heads, kernel, step, moved, found.sources, source.factor)
         return None
 
@@ -205,15 +219,15 @@ class _Attention:
         plain = _heads(second.out.slice, 0, second.out.strides, axes), answers
         assert isinstance(answers.thunk, p.Dot)
         is_turned = second.lhs != answers.thunk.lhs
-        value = self._hlo.instruction(answers.instruction)
-        readers = self._hlo.readers(value)
-        if readers is None or len(readers) != 1:
+        value = self._steps.value(answers)
+        uses = self._hlo.uses(value)
+        if uses is None or len(uses) != 1:
             return plain
-        ((reader, _),) = readers
-        kernel, source = self._step(reader), source_of(self._hlo, reader)
-        if kernel is None or not isinstance(kernel.thunk, p.Kernel) or source.node.id != value.id:
+        ((reader, _),) = uses
+        kernel, source = self._step(reader), source_of(reader)
+        if kernel is None or not isinstance(kernel.thunk, p.Kernel) or source.node is not value:
             return plain
-        strides = strides_in_result(self._hlo, source)
+        strides = strides_in_result(source)
         if strides is None or len(kernel.thunk.results) != 1 or len(strides.steps) != len(axes):
             return plain
         moved = _last_two_exchanged(len(axes)) if is_turned else axes
@@ -259,7 +273,7 @@ class _Attention:
                 assert one.kernel is not None
                 one.product.thunk = one.finished
                 one.product.fusion = one.kernel.instruction
-                steps.leave(self._hlo.instruction(one.kernel.instruction), one.sources)
+                steps.leave(steps.value(one.kernel), one.sources)
         masks.apply()
         output_place = step.output.model_copy(update={"slice": new})
         answers.thunk = step.model_copy(update={"output": output_place, **masks.named})
@@ -306,7 +320,7 @@ def _heads(place: Slice, start: int, steps: Sequence[int], axes: Sequence[int]) 
 
 
 def _turned(dot: p.Dot) -> p.Dot:
-    """The same product with its sides exchanged: JAX writes the values first."""
+    """`dot` with its sides exchanged: JAX writes the values first."""
     order = _last_two_exchanged(len(dot.out.shape))
     out = dot.out.model_copy(
         update={
@@ -332,11 +346,11 @@ def _last_two_exchanged(rank: int) -> list[int]:
     return [*range(rank - 2), rank - 1, rank - 2]
 
 
-def _written_to(product: p.Product, place: Slice, parts: dict[str, Any]) -> p.Product:
-    """The same product with its result elsewhere, after an epilogue."""
+def _written_to(product: p.Product, place: Slice, parts: Mapping[str, Part]) -> p.Product:
+    """`product` with its result at another place, after an epilogue."""
     array = product.arrays[-1].model_copy(update={"slice": place})
     name = "out" if isinstance(product, p.Dot) else "output"
-    epilogue = p.Epilogue(result=place, **parts) if parts else None
+    epilogue = epilogue_of(place, parts) if parts else None
     return product.model_copy(update={name: array, "epilogue": epilogue})
 
 
@@ -361,11 +375,11 @@ def _is_plain(dot: p.Dot) -> bool:
 def _follow(first: p.Dot, second: p.Dot) -> bool:
     """Whether the result of one product may be, element by element, the left side of the other."""
     left, rank = second.lhs, len(second.lhs.shape)
-    in_order = tuple(reversed(range(rank)))
     return (
         _is_plain(first)
         and first.out.shape == left.shape
-        and first.out.minor_to_major == left.minor_to_major == in_order
+        and first.out.minor_to_major == left.minor_to_major
+        and is_row_major(left.shape, left.minor_to_major)
         and second.lhs_batch == tuple(range(rank - 2))
         and second.lhs_contracting == (rank - 1,)
     )

@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from ...dtypes import ElementType
 from ...program.arrays import Slice, overlap
 from ..ir import thunks as p
 from ..ir.masks import MaskCode, MaskOperation
+from ..ir.match import Value
 from ..ir.memory import Memory
 from ..ir.thunk_walk import all_written
 from .epilogues import Emitted, Steps
 from .match.mask_code import mask_code
-from .match.softmaxes import Softmax, Value
+from .match.softmaxes import Softmax
 
 _TOGETHER = 16
 """Elements of the longest vector: rows are read to the next multiple."""
@@ -29,7 +29,7 @@ class Masks:
     memory: Memory
     shape: tuple[int, ...]
     """Of the scores."""
-    named: dict[str, Any] = field(default_factory=dict)
+    named: dict[str, p.Heads | float | None] = field(default_factory=dict)
     """Fields of the step."""
     in_place: list[Slice] = field(default_factory=list)
     """What it reads where XLA has put it."""
@@ -66,7 +66,7 @@ class Masks:
         step = next((one for one in self.steps.all if fusion and one.value == fusion.name), None)
         if step is None or not isinstance(step.thunk, p.Kernel):
             return False
-        code = mask_code(self.steps.hlo, value, step.thunk, self.shape)
+        code = mask_code(value, step.thunk, self.shape)
         if code is None or code.operations[-1].element_type != element:
             return False
         code = code.negated() if negated else code

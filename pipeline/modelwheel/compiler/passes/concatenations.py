@@ -7,19 +7,18 @@ copied there, or if only poolings read it too, is written there at once.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from ...dtypes import ElementType
 from ...program.arrays import Slice, overlap
 from ..ir import thunks as p
-from ..ir.hlo import HloModule
+from ..ir.hlo import Instruction
+from ..ir.match import behind_bitcasts, value_of
 from ..ir.memory import Memory
 from ..ir.thunk_walk import all_written
 from .epilogues import Emitted, Steps, columns_of, fits, may_exchange, read_parts
-from .match.epilogue_parts import Parts
+from .match.epilogue_parts import Part, Parts, epilogue_of
 
 
 def join_concatenation(steps: Steps, candidate: Emitted, memory: Memory) -> bool:
@@ -27,20 +26,20 @@ def join_concatenation(steps: Steps, candidate: Emitted, memory: Memory) -> bool
     fusion = steps.hlo.instruction(candidate.instruction)
     if not isinstance(candidate.thunk, p.Kernel) or fusion is None or fusion.opcode != "fusion":
         return False
-    root = steps.hlo.called_root(fusion)
-    if not _is_of_columns(steps.hlo, root) or len(candidate.thunk.results) != 1:
+    root = fusion.called_root
+    if not _is_of_columns(root) or len(candidate.thunk.results) != 1:
         return False
     return _Concatenation(steps, candidate, fusion, root, memory).done()
 
 
-def _is_of_columns(hlo: HloModule, root: Any) -> bool:
+def _is_of_columns(root: Instruction) -> bool:
     """Whether an instruction puts the rows of arrays in one order beside each other."""
-    order = list(root.shape.layout.minor_to_major)
-    return bool(
+    order = root.shape.minor_to_major
+    return (
         root.opcode == "concatenate"
         and root.shape.element_type == ElementType.FLOAT32
         and root.dimensions[0] == order[0]
-        and all(list(o.shape.layout.minor_to_major) == order for o in hlo.operands(root))
+        and all(o.shape.minor_to_major == order for o in root.operands)
     )
 
 
@@ -48,7 +47,6 @@ def _is_of_columns(hlo: HloModule, root: Any) -> bool:
 class _Piece:
     """Columns of the whole."""
 
-    node: Any
     rows: int
     first: int
     columns: int
@@ -84,14 +82,19 @@ class _Copied:
 
     piece: _Piece
     source: Slice
-    instruction: Any
+    instruction: Instruction
     step: Emitted | None
     """What writes it, if XLA need not have kept it until then."""
 
 
 class _Concatenation:
     def __init__(
-        self, steps: Steps, candidate: Emitted, fusion: Any, root: Any, memory: Memory
+        self,
+        steps: Steps,
+        candidate: Emitted,
+        fusion: Instruction,
+        root: Instruction,
+        memory: Memory,
     ) -> None:
         self._steps = steps
         self._candidate = candidate
@@ -105,7 +108,10 @@ class _Concatenation:
         if not memory.may_move(before):
             return False
         whole = memory.reserve(before.size)
-        pieces = [self._written(one, whole) or self._copied(one) for one in self._pieces()]
+        pieces = [
+            self._written(node, piece, whole) or self._copied(node, piece)
+            for node, piece in self._pieces()
+        ]
         products = [one for one in pieces if isinstance(one, _Written)]
         copies = [one for one in pieces if isinstance(one, _Copied)]
         # Where all pieces are in memory, XLA's kernel copies them too.
@@ -134,16 +140,17 @@ class _Concatenation:
         assert isinstance(self._candidate.thunk, p.Kernel)
         return self._candidate.thunk
 
-    def _pieces(self) -> Iterator[_Piece]:
+    def _pieces(self) -> Iterator[tuple[Instruction, _Piece]]:
+        """The operands of the concatenation, and where they are to be."""
         (axis,), shape = self._root.dimensions, self._root.shape
         step, first = shape.dimensions[axis], 0
-        rows = math.prod(shape.dimensions) // step
-        for node in self._steps.hlo.operands(self._root):
+        rows = shape.elements // step
+        for node in self._root.operands:
             columns = node.shape.dimensions[axis]
-            yield _Piece(node, rows, first, columns, step)
+            yield node, _Piece(rows, first, columns, step)
             first += columns
 
-    def _written(self, piece: _Piece, whole: Slice) -> _Written | None:
+    def _written(self, node: Instruction, piece: _Piece, whole: Slice) -> _Written | None:
         """The product that can write a piece, of which nothing else reads the result."""
         steps, kernel, end = self._steps, self._kernel, self._steps.all.index(self._candidate)
         for start, step in enumerate(steps.all[:end]):
@@ -153,7 +160,7 @@ class _Concatenation:
             number = steps.only_use(step, self._fusion)
             if number is None:
                 continue
-            found = read_parts(steps.hlo, product, kernel, self._fusion, number, piece.node)
+            found = read_parts(product, kernel, self._fusion, number, node)
             thunk = (
                 None if found is None else _in_part(product, found.named, piece.of(whole), piece)
             )
@@ -165,21 +172,20 @@ class _Concatenation:
                 return _Written(step, found, piece)
         return None
 
-    def _copied(self, piece: _Piece) -> _Copied | None:
+    def _copied(self, node: Instruction, piece: _Piece) -> _Copied | None:
         """A value in memory that is a piece."""
-        steps, hlo = self._steps, self._steps.hlo
-        node = hlo.behind_bitcasts(piece.node)
-        if node.opcode == "parameter" and len(self._kernel.arguments) == len(
-            self._fusion.operand_ids
+        steps, source = self._steps, behind_bitcasts(node)
+        if source.opcode == "parameter" and len(self._kernel.arguments) == len(
+            self._fusion.operands
         ):
-            number = node.parameter_number
-            operand = hlo.behind_bitcasts(hlo.operands(self._fusion)[number])
+            number = source.parameter_number
+            operand = behind_bitcasts(self._fusion.operands[number])
             return _Copied(piece, self._kernel.arguments[number], operand, None)
-        step = steps.find(piece.node, self._fusion, self._candidate)
+        step = steps.find(node, self._fusion, self._candidate)
         if step is None:
             return None
         assert isinstance(step.thunk, p.Kernel)
-        return _Copied(piece, step.thunk.results[0], hlo.instruction(step.instruction), step)
+        return _Copied(piece, step.thunk.results[0], steps.value(step), step)
 
     def _kept(self, copied: _Copied, position: int) -> Slice | None:
         """Where a value is when it is copied."""
@@ -203,9 +209,9 @@ class _Concatenation:
 
 
 def _in_part(
-    product: p.Product, parts: Mapping[str, Any], place: Slice, piece: _Piece
+    product: p.Product, parts: Mapping[str, Part], place: Slice, piece: _Piece
 ) -> p.Product | None:
-    """The same product with its result, after an epilogue, in columns of an array."""
+    """`product` with its result, after an epilogue, in columns of an array."""
     out, columns = columns_of(product)
     # The result of several axes of columns has no rows of its own.
     fitting = (
@@ -217,7 +223,7 @@ def _in_part(
         return None
     array = out.model_copy(update={"slice": place, "row_step": piece.step})
     name = "out" if isinstance(product, p.Dot) else "output"
-    epilogue = p.Epilogue(result=place, **parts) if parts else None
+    epilogue = epilogue_of(place, parts) if parts else None
     moved = product.model_copy(update={name: array, "epilogue": epilogue})
     return moved if epilogue is None or fits(epilogue, moved) else None
 
@@ -239,8 +245,7 @@ def _write_at_once(steps: Steps, step: Emitted, copy: p.CopyRows) -> None:
     product = before[start].thunk
     if not isinstance(product, p.Dot | p.Convolution):
         return
-    epilogue = product.epilogue
-    result = epilogue.result if epilogue else product.arrays[-1].slice
+    epilogue, result = product.epilogue, value_of(product)
     readers = steps.reading_from(start, copy.source, copy.destination)
     if result != copy.source or readers is None:
         return
@@ -250,8 +255,8 @@ def _write_at_once(steps: Steps, step: Emitted, copy: p.CopyRows) -> None:
             changed[position] = thunk.model_copy(update={"in_step": copy.step})
         elif steps.all[position] is not step:
             return
-    parts = {} if epilogue is None else epilogue.model_dump(exclude={"result"}, exclude_none=True)
-    piece = _Piece(None, copy.rows, 0, copy.columns, copy.step)
+    parts = {} if epilogue is None else _parts_of(epilogue)
+    piece = _Piece(copy.rows, 0, copy.columns, copy.step)
     moved = _in_part(product, parts, copy.destination, piece)
     if moved is None:
         return
@@ -263,3 +268,9 @@ def _write_at_once(steps: Steps, step: Emitted, copy: p.CopyRows) -> None:
 
 def _may_write(thunk: p.Thunk, part: Slice) -> bool:
     return any(overlap(one, part) for one in all_written(thunk))
+
+
+def _parts_of(epilogue: p.Epilogue) -> dict[str, Part]:
+    names = (name for name in p.Epilogue.model_fields if name != "result")
+    parts = {name: getattr(epilogue, name) for name in names}
+    return {name: part for name, part in parts.items() if part is not None}

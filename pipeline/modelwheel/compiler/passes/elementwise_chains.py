@@ -7,6 +7,7 @@ compiles one copy with vectors of the level for all batch sizes.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -15,7 +16,7 @@ from ...program.arrays import Slice, overlap
 from ..ir import thunks as p
 from ..ir.counters import Counters
 from ..ir.elementwise import ACTIVATIONS, Plane
-from ..ir.hlo import HloModule
+from ..ir.hlo import Instruction, Module
 from .epilogues import Emitted, may_exchange
 from .match.elementwise_code import Code, Reader, Source
 
@@ -75,18 +76,19 @@ class _Group:
         self.stores[target] = _Store(value, member)
         return True
 
-    def numbers(self, hlo: HloModule) -> set[int]:
-        """The numbers of the instructions that it computes."""
-        kernels = [one for one in self.members if isinstance(one.thunk, p.Kernel)]
-        return {hlo.instruction(one.instruction).id for one in kernels}
+    def instructions(self, hlo: Module) -> set[Instruction]:
+        """The instructions that it computes."""
+        kernels = (one for one in self.members if isinstance(one.thunk, p.Kernel))
+        found = (hlo.instruction(kernel.instruction) for kernel in kernels)
+        return {instruction for instruction in found if instruction is not None}
 
-    def hides(self, hlo: HloModule, member: Emitted) -> bool:
+    def hides(self, hlo: Module, member: Emitted) -> bool:
         """Whether nobody else reads the value of a step."""
-        if not isinstance(member.thunk, p.Kernel):
+        value = hlo.instruction(member.instruction)
+        if not isinstance(member.thunk, p.Kernel) or value is None:
             return False
-        readers = hlo.readers(hlo.instruction(member.instruction))
-        numbers = self.numbers(hlo)
-        return readers is not None and all(reader.id in numbers for reader, _ in readers)
+        uses, own = hlo.uses(value), self.instructions(hlo)
+        return uses is not None and all(user in own for user, _ in uses)
 
     def conflicts(self, thunk: p.Thunk) -> bool:
         """Whether the group cannot run after a thunk that comes after some of it."""
@@ -100,8 +102,8 @@ class _Group:
         return not may_exchange((thunk,), kernel)
 
 
-def join_elementwise(hlo: HloModule, counters: Counters, steps: list[Emitted]) -> set[int]:
-    """Makes groups of steps one each; gives the numbers of the instructions that they compute.
+def join_elementwise(hlo: Module, counters: Counters, steps: list[Emitted]) -> set[Instruction]:
+    """Makes groups of steps one each; returns the instructions that they compute.
 
     Args:
         hlo: The module.
@@ -116,14 +118,14 @@ def join_elementwise(hlo: HloModule, counters: Counters, steps: list[Emitted]) -
         if not more:
             break
         written += more
-    joined: set[int] = set()
+    joined: set[Instruction] = set()
     for group in groups:
         joined |= _finish(hlo, group, steps)
     return joined
 
 
 def _groups(
-    hlo: HloModule, counters: Counters, steps: Sequence[Emitted], written: Sequence[Emitted]
+    hlo: Module, counters: Counters, steps: Sequence[Emitted], written: Sequence[Emitted]
 ) -> Iterator[_Group]:
     """Steps that can become one each, in order; the values of those in `written` are written."""
     group: _Group | None = None
@@ -142,7 +144,7 @@ def _groups(
         yield group
 
 
-def _extent(hlo: HloModule, step: Emitted) -> tuple[int, int] | None:
+def _extent(hlo: Module, step: Emitted) -> tuple[int, int] | None:
     """The rows and columns of what a kernel writes."""
     instruction = hlo.instruction(step.instruction)
     if instruction is None or not isinstance(step.thunk, p.Kernel):
@@ -150,14 +152,11 @@ def _extent(hlo: HloModule, step: Emitted) -> tuple[int, int] | None:
     shape = instruction.shape
     if shape.element_type != ElementType.FLOAT32 or not shape.dimensions:
         return None
-    rows = 1
-    for extent in shape.dimensions[:-1]:
-        rows *= extent
-    return rows, shape.dimensions[-1]
+    return math.prod(shape.dimensions[:-1]), shape.dimensions[-1]
 
 
 def _added(
-    hlo: HloModule,
+    hlo: Module,
     counters: Counters,
     group: _Group,
     step: Emitted,
@@ -176,15 +175,15 @@ def _added(
         return False
     if len(step.thunk.results) != 1 or _extent(hlo, step) != (group.rows, group.columns):
         return False
-    reader = Reader(hlo, counters, instruction, step.thunk, group.code, source)
+    reader = Reader(counters, instruction, step.thunk, group.code, source)
     value = reader.result()
     target = step.thunk.results[0]
     return value is not None and group.takes(step, source, value, target, written=step in written)
 
 
-def _finish(hlo: HloModule, group: _Group, steps: list[Emitted]) -> set[int]:
+def _finish(hlo: Module, group: _Group, steps: list[Emitted]) -> set[Instruction]:
     """Puts a group in the place of its steps, if that is worth it."""
-    numbers = group.numbers(hlo)
+    computed = group.instructions(hlo)
     stores = {
         where: store.value
         for where, store in group.stores.items()
@@ -208,7 +207,7 @@ def _finish(hlo: HloModule, group: _Group, steps: list[Emitted]) -> set[int]:
     )
     for member in group.members[:-1]:
         steps.remove(member)
-    return numbers
+    return computed
 
 
 def _rows_of(where: Slice, columns: int) -> Plane:

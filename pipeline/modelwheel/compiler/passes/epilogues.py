@@ -14,17 +14,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ...dtypes import ElementType
 from ...program.arrays import Slice, overlap
 from ..ir import thunks as p
-from ..ir.hlo import HloModule
+from ..ir.hlo import Instruction, Module
+from ..ir.match import behind_bitcasts, is_row_major, value_of
 from ..ir.memory import Memory, moved_readers, writing_to
 from ..ir.numbering import Numbering
 from ..ir.thunk_walk import all_written, read, slices, walk, written
 from ..ir.thunks import Array
-from .match.epilogue_parts import Elsewhere, FusionReader, Parts, followed_by
+from .match.epilogue_parts import Elsewhere, FusionReader, Parts, epilogue_of, followed_by
 from .recognise.paddings import Padding, padding_of
 from .recognise.pooling import mean_of_values, scaling
 from .recognise.products import product_of_values
@@ -53,13 +53,13 @@ class Emitted:
 class Steps:
     """The thunks of a sequence while fusions become epilogues."""
 
-    def __init__(self, hlo: HloModule, steps: list[Emitted], memory: Memory | None) -> None:
+    def __init__(self, hlo: Module, steps: list[Emitted], memory: Memory | None) -> None:
         self.all = steps
         self.hlo = hlo
         self._memory = memory
         self._numbering: Numbering | None = None
-        self._left: dict[int, frozenset[int]] = {}
-        """What is still read for a fusion that became an epilogue: numbers of instructions by that of the fusion."""
+        self._left: dict[Instruction, frozenset[Instruction]] = {}
+        """What is still read for a fusion that became an epilogue, by the fusion."""
 
     @property
     def numbering(self) -> Numbering:
@@ -81,22 +81,28 @@ class Steps:
                     return _Join(self, one, candidate, fusion).done(number)
         return False
 
+    def value(self, step: Emitted) -> Instruction:
+        """The instruction that a step computes, which the module has."""
+        value = self.hlo.instruction(step.instruction)
+        assert value is not None, step.instruction
+        return value
+
     def before(self, step: Emitted) -> list[Emitted]:
         """The steps before one."""
         return self.all[: self.all.index(step)]
 
-    def only_use(self, step: Emitted, fusion: Any) -> int | None:
+    def only_use(self, step: Emitted, fusion: Instruction) -> int | None:
         """Which operand of a fusion the value of a step is, if nothing else still uses it."""
         value = self.hlo.instruction(step.instruction)
-        found = None if value is None else self.hlo.readers(value)
-        if found is None:
+        uses = None if value is None else self.hlo.uses(value)
+        if uses is None:
             return None
-        live = [(r, n) for r, n in found if value.id in self._left.get(r.id, {value.id})]
-        return live[0][1] if len(live) == 1 and live[0][0].id == fusion.id else None
+        live = [(user, n) for user, n in uses if value in self._left.get(user, {value})]
+        return live[0][1] if len(live) == 1 and live[0][0] is fusion else None
 
-    def leave(self, fusion: Any, sources: Sequence[Any]) -> None:
+    def leave(self, fusion: Instruction, sources: Sequence[Instruction]) -> None:
         """Notes what is still read for a fusion."""
-        self._left[fusion.id] = frozenset(source.id for source in sources)
+        self._left[fusion] = frozenset(sources)
 
     def join_scaling(self, candidate: Emitted) -> bool:
         """Leaves out a kernel that multiplies by a number what only one pooling adds up."""
@@ -105,7 +111,7 @@ class Steps:
             return False
         if candidate.is_kept:
             return False
-        factor = scaling(self.hlo, fusion)
+        factor = scaling(fusion)
         start = self.all.index(candidate)
         for position, step in enumerate(self.all[start + 1 :], start + 1):
             reader = self.hlo.instruction(step.instruction)
@@ -127,14 +133,14 @@ class Steps:
                 return False
             step.thunk = pool.model_copy(update={"input": source, "in_factor": factor})
             self.all.remove(candidate)
-            (operand,) = map(self.hlo.behind_bitcasts, self.hlo.operands(fusion))
+            (operand,) = map(behind_bitcasts, fusion.operands)
             self.leave(fusion, [operand])
             return True
         return False
 
     # --- values that are in memory already -------------------------------------------------------
 
-    def find(self, node: Any, fusion: Any, before: Emitted) -> Emitted | None:
+    def find(self, node: Instruction, fusion: Instruction, before: Emitted) -> Emitted | None:
         """The step, before another one, that writes the value of an instruction in a fusion."""
         if self._memory is None:
             return None
@@ -146,7 +152,9 @@ class Steps:
                     return step
         return None
 
-    def finish(self, node: Any, fusion: Any, candidate: Emitted, other: Emitted) -> Finished | None:
+    def finish(
+        self, node: Instruction, fusion: Instruction, candidate: Emitted, other: Emitted
+    ) -> Finished | None:
         """The product, not `other`, of which an instruction in a fusion is the epilogue, if nothing else uses either."""
         assert isinstance(candidate.thunk, p.Kernel)
         if self._memory is None:
@@ -159,10 +167,10 @@ class Steps:
             number = self.only_use(step, fusion) if step is not other else None
             if number is None:
                 continue
-            found = read_parts(self.hlo, product, candidate.thunk, fusion, number, node)
+            found = read_parts(product, candidate.thunk, fusion, number, node)
             if found is None or not found.named:
                 continue
-            epilogue = p.Epilogue(result=product.arrays[-1].slice, **found.named)
+            epilogue = epilogue_of(product.arrays[-1].slice, found.named)
             needed = candidate.thunk.model_copy(
                 update={"arguments": epilogue.operands, "results": ()}
             )
@@ -200,7 +208,8 @@ class Steps:
         pool = following[0].thunk
         if not isinstance(pool, p.Pooling) or pool.input not in written(step.thunk):
             return None
-        padding = padding_of(self.hlo, self.hlo.instruction(step.instruction), pool)
+        value = self.hlo.instruction(step.instruction)
+        padding = None if value is None else padding_of(value, pool)
         return None if padding is None else (following[0], padding)
 
     def move_from(self, step: Emitted, place: Slice) -> bool:
@@ -243,7 +252,7 @@ class Steps:
 class _Join:
     """A fusion that may become the epilogue of a product."""
 
-    def __init__(self, steps: Steps, one: Emitted, candidate: Emitted, fusion: Any) -> None:
+    def __init__(self, steps: Steps, one: Emitted, candidate: Emitted, fusion: Instruction) -> None:
         self._steps = steps
         self._one = one
         self._candidate = candidate
@@ -263,7 +272,7 @@ class _Join:
         root, result, rest = self._values(product, kernel)
         if rest is not None and overlap(kernel.results[0], result):
             return False
-        found = read_parts(steps.hlo, product, kernel, self._fusion, number, root, self._elsewhere)
+        found = read_parts(product, kernel, self._fusion, number, root, self._elsewhere)
         if found is None or not found.named:
             return False
         epilogue = followed_by(product.epilogue, result, found.named)
@@ -334,39 +343,38 @@ class _Join:
 
     def _values(
         self, product: p.Product, kernel: p.Kernel
-    ) -> tuple[Any, Slice, p.Pooling | p.Dot | None]:
+    ) -> tuple[Instruction, Slice, p.Pooling | p.Dot | None]:
         """The instruction whose values the product may finish, and where; of a mean or a product, what is left of the kernel then."""
-        hlo, place = self._steps.hlo, value_of(product)
-        mean = mean_of_values(hlo, self._fusion, kernel)
+        place = value_of(product)
+        mean = mean_of_values(self._fusion, kernel)
         if mean is not None:
             rest = mean[1].model_copy(update={"input": place, "origin": kernel.origin})
             return mean[0], place, rest
         self._padded = self._steps.pooled(self._candidate)
         if self._padded is not None:
             return self._padded[1].values, place, None
-        found = product_of_values(hlo, self._fusion, kernel, place)
+        found = product_of_values(self._fusion, kernel, place)
         if found is not None:
             return found[0], place, found[1].model_copy(update={"origin": kernel.origin})
-        return hlo.called_root(self._fusion), kernel.results[0], None
+        return self._fusion.called_root, kernel.results[0], None
 
-    def _others(self, number: int) -> list[Any]:
+    def _others(self, number: int) -> list[Instruction]:
         """The operands of the fusion but one."""
-        hlo = self._steps.hlo
-        operands = enumerate(hlo.operands(self._fusion))
-        return [hlo.behind_bitcasts(one) for other, one in operands if other != number]
+        operands = enumerate(self._fusion.operands)
+        return [behind_bitcasts(one) for other, one in operands if other != number]
 
-    def _elsewhere(self, node: Any) -> tuple[Slice, Any] | None:
+    def _elsewhere(self, node: Instruction) -> tuple[Slice, Instruction] | None:
         steps = self._steps
         step = steps.find(node, self._fusion, self._candidate)
         if step is not None:
             assert isinstance(step.thunk, p.Kernel)
             self._kept.append(step)
-            return step.thunk.results[0], steps.hlo.instruction(step.instruction)
+            return step.thunk.results[0], steps.value(step)
         finished = steps.finish(node, self._fusion, self._candidate, self._one)
         if finished is None:
             return None
         self._finished.append(finished)
-        return finished.epilogue.result, steps.hlo.instruction(finished.step.instruction)
+        return finished.epilogue.result, steps.value(finished.step)
 
 
 @dataclass(frozen=True)
@@ -375,7 +383,7 @@ class Finished:
 
     step: Emitted
     epilogue: p.Epilogue
-    sources: Sequence[Any]
+    sources: Sequence[Instruction]
 
     def apply(self) -> None:
         """Gives it to the product."""
@@ -392,12 +400,11 @@ def may_exchange(between: Sequence[p.Thunk], one: p.Thunk) -> bool:
 
 
 def read_parts(
-    hlo: HloModule,
     product: p.Product,
     kernel: p.Kernel,
-    fusion: Any,
+    fusion: Instruction,
     number: int,
-    node: Any,
+    node: Instruction,
     elsewhere: Elsewhere = lambda _: None,
 ) -> Parts | None:
     """The parts of an epilogue from a product, an operand of a fusion, to an instruction of the fusion."""
@@ -405,12 +412,12 @@ def read_parts(
     plain = (
         {array.element_type for array in product.arrays} == {ElementType.FLOAT32}
         and columns >= _MIN_COLUMNS
-        and len(kernel.arguments) == len(fusion.operand_ids)
+        and len(kernel.arguments) == len(fusion.operands)
         and kernel.arguments[number] == value_of(product)
     )
     if not plain:
         return None
-    return FusionReader(hlo, fusion, number, kernel.arguments, columns, elsewhere).parts(node)
+    return FusionReader(fusion, number, kernel.arguments, columns, elsewhere).parts(node)
 
 
 def fits(epilogue: p.Epilogue, product: p.Product) -> bool:
@@ -429,11 +436,6 @@ def fits(epilogue: p.Epilogue, product: p.Product) -> bool:
     return True
 
 
-def value_of(product: p.Product) -> Slice:
-    """Where the value of a product is."""
-    return product.epilogue.result if product.epilogue else product.arrays[-1].slice
-
-
 def columns_of(product: p.Product) -> tuple[Array, int]:
     """The result of a product, and the number of its columns; 0 unless they are contiguous and vary fastest."""
     if isinstance(product, p.Convolution):
@@ -443,5 +445,5 @@ def columns_of(product: p.Product) -> tuple[Array, int]:
     out = product.out
     rank = len(out.shape)
     free = len(product.rhs.shape) - len(product.rhs_batch) - len(product.rhs_contracting)
-    in_order = out.minor_to_major == tuple(reversed(range(rank)))
+    in_order = is_row_major(out.shape, out.minor_to_major)
     return out, math.prod(out.shape[rank - free :]) if in_order else 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..ir.hlo import HloModule
+from ..ir.hlo import Module
 from ..ir.memory import Memory
 from .attention import join_attention
 from .concatenations import join_concatenation, write_at_once
@@ -14,7 +14,7 @@ from .recognise.scalings import decode_scalings
 
 
 def join_epilogues(
-    hlo: HloModule, emitted: Sequence[Emitted], memory: Memory | None = None
+    hlo: Module, emitted: Sequence[Emitted], memory: Memory | None = None
 ) -> list[Emitted]:
     """The thunks of a sequence, with kernels left out that other thunks can do the work of.
 

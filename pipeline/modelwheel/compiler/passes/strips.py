@@ -13,10 +13,11 @@ from itertools import pairwise
 
 from ...dtypes import ElementType
 from ...program import ops
-from ...program.arrays import Slice, overlap
+from ...program.arrays import overlap
 from ...program.spatial_axes import SpatialExtents, axes_in_use, spatial_sizes
 from ..ir import thunks as p
-from ..ir.hlo import HloModule
+from ..ir.hlo import Module
+from ..ir.match import is_row_major, value_of
 from ..ir.memory import Memory, moved_readers, writing_to
 from ..ir.thunk_walk import slices, written
 from ..ir.thunks import Array
@@ -39,7 +40,7 @@ _ROW = ops.Window(
 
 
 def join_strips(
-    hlo: HloModule, emitted: Sequence[Emitted], memory: Memory | None = None
+    hlo: Module, emitted: Sequence[Emitted], memory: Memory | None = None
 ) -> tuple[p.Thunk, ...]:
     """The thunks of a sequence, in which chains of convolutions are one thunk each.
 
@@ -51,7 +52,7 @@ def join_strips(
     return tuple(_joined(hlo, emitted, memory))
 
 
-def _joined(hlo: HloModule, emitted: Sequence[Emitted], memory: Memory | None) -> Iterator[p.Thunk]:
+def _joined(hlo: Module, emitted: Sequence[Emitted], memory: Memory | None) -> Iterator[p.Thunk]:
     position = 0
     while position < len(emitted):
         found = _convolutions(_linked(hlo, emitted[position:]))
@@ -67,7 +68,7 @@ def _joined(hlo: HloModule, emitted: Sequence[Emitted], memory: Memory | None) -
         position += len(layers) or 1
 
 
-def _linked(hlo: HloModule, emitted: Sequence[Emitted]) -> list[p.Product]:
+def _linked(hlo: Module, emitted: Sequence[Emitted]) -> list[p.Product]:
     """The products at the start of a sequence of which each is the only reader of the one before."""
     found: list[p.Product] = []
     for number, one in enumerate(emitted):
@@ -80,18 +81,14 @@ def _linked(hlo: HloModule, emitted: Sequence[Emitted]) -> list[p.Product]:
             reader = hlo.instruction(one.instruction)
             if value is None or reader is None or hlo.only_use(value, reader) is None:
                 break
-            if _result(found[-1]) != one.thunk.arrays[0].slice:
+            if value_of(found[-1]) != one.thunk.arrays[0].slice:
                 break
         found.append(one.thunk)
     return found
 
 
-def _result(product: p.Product) -> Slice:
-    return product.epilogue.result if product.epilogue else product.arrays[-1].slice
-
-
 def _convolutions(products: Sequence[p.Product]) -> list[p.Convolution]:
-    """The same computations as convolutions, as far as they are some; products of matrices know no rows of images."""
+    """The products as convolutions, as far as they are some; products of matrices know no rows of images."""
     number = next((i for i, one in enumerate(products) if isinstance(one, p.Convolution)), None)
     if number is None:
         return []
@@ -153,8 +150,7 @@ def _of_places(dot: p.Dot, places: tuple[int, ...]) -> p.Convolution | None:
 
 
 def _in_order(array: Array) -> bool:
-    in_order = array.minor_to_major == tuple(reversed(range(len(array.shape))))
-    return in_order and array.row_step is None
+    return is_row_major(array.shape, array.minor_to_major) and array.row_step is None
 
 
 def _is_plain(c: p.Convolution) -> bool:
@@ -220,7 +216,7 @@ def _with_own_result(
 ) -> tuple[p.Convolution, ...]:
     """The chain with its result in memory of its own, where those that run later read it; empty if it cannot move."""
     *before, last = chain
-    place = _result(last)
+    place = value_of(last)
     addend = last.epilogue and last.epilogue.addend
     if memory is None or not memory.may_move(place) or (addend and overlap(addend, place)):
         return ()

@@ -19,15 +19,16 @@ from typing import Any, Literal, TypeAlias
 import lief
 from google.protobuf.unknown_fields import UnknownFieldSet
 
-from ...dtypes import ELEMENT_TYPES
 from ...errors import UnsupportedProgramError
 from ...program.arrays import ALIGNMENT, Allocation, AllocationKind, ArrayShape, Slice
 from ...program.program import Program
 from ..ir import thunks as p
 from ..ir.counters import count
-from ..ir.hlo import HloModule, array_of
+from ..ir.hlo import Instruction, Module, Shape
 from ..ir.lower import lower, view_of
+from ..ir.match import array_of
 from ..ir.memory import Memory
+from ..ir.operations import operations_of
 from ..ir.thunks import Array
 from ..passes.branches import join_branches
 from ..passes.dead_stores import without_dead_stores
@@ -41,13 +42,20 @@ from ..passes.recognise.products import product, vector_product
 from ..passes.stepping import SteppedLoop
 from ..passes.strips import join_strips
 from .descriptors import compilation_result_class
+from .hlo_proto import (
+    read_convolution_numbers,
+    read_dot_numbers,
+    read_module,
+    read_shape,
+    read_window,
+)
 
 # In ELF, Mach-O and COFF.
 _READ_ONLY_SECTIONS = (".rodata", "__const", ".rdata")
 _CONSTANT_SUFFIX = "_constant_buffer_contents"
 _CONSTANT_HEAD_BYTES = 64
-_Slices: TypeAlias = dict[tuple[int, tuple[int, ...]], Slice]
-"""Where values are, by the number of an instruction and the position in its tuple."""
+_Slices: TypeAlias = dict[tuple[Instruction, tuple[int, ...]], Slice]
+"""Where values are, by the instruction and the position in its tuple."""
 
 _OBJECT_FILES_ARE_KERNELS = 2  # ObjFileKind.KERNELS of xla.cpu.CompilationResultProto
 _FFT_TYPES: tuple[Literal["fft", "ifft", "rfft", "irfft"], ...] = ("fft", "ifft", "rfft", "irfft")
@@ -84,12 +92,13 @@ def decode(
             f"XLA compiled to object files of kind {result.obj_files_kind} instead of kernels; "
             "build with the pinned TensorFlow"
         )
-    hlo = HloModule(result.hlo_module.hlo_module)
+    hlo, instructions = read_module(result.hlo_module.hlo_module)
+    parameters = [parameter.shape for parameter in hlo.entry.parameters]
     buffers = result.buffer_assignment.buffer_allocations
     # Variables are parameters after the feeds (tf2xla.cc), and results after the fetches.
-    _refuse_written_inputs(buffers, len(hlo.parameter_shapes) - len(written))
-    where = _assigned_slices(result.buffer_assignment)
-    allocations, blob = _decode_allocations(buffers, constants, _constant_shapes(hlo, where))
+    _refuse_written_inputs(buffers, len(parameters) - len(written))
+    where = _assigned_slices(result.buffer_assignment, instructions)
+    allocations, blob = _decode_allocations(buffers, constants, _constant_shapes(where))
     results = tuple(_results(hlo, where))
     memory = Memory(allocations, [one.slice for one in results])
     thunks = _ThunkDecoder(hlo, memory).sequence(result.thunk_sequence, memory)
@@ -101,10 +110,10 @@ def decode(
         triple=result.target_machine_options.triple,
         cpu=result.target_machine_options.cpu,
         allocations=allocations,
-        parameters=tuple(map(view_of, _parameters(hlo, allocations))),
+        parameters=tuple(map(view_of, _parameters(parameters, allocations))),
         results=tuple(map(view_of, results)),
         steps=lower(thunks),
-        state=tuple(_state(len(hlo.result_shapes), written)),
+        state=tuple(_state(len(results), written)),
     )
     _require_unchanged_shapes(program)
     return program, blob
@@ -225,16 +234,17 @@ def _decode_allocations(
     return tuple(allocations), bytes(blob)
 
 
-def _constant_shapes(hlo: HloModule, where: _Slices) -> dict[int, ArrayShape]:
-    """What each allocation with one constant holds."""
+def _constant_shapes(where: _Slices) -> dict[int, ArrayShape]:
+    """The array that each allocation with one constant holds."""
     return {
-        where[constant.id, ()].allocation: ArrayShape(
-            element_type=ELEMENT_TYPES[constant.shape.element_type],
-            shape=tuple(constant.shape.dimensions),
-            minor_to_major=tuple(constant.shape.layout.minor_to_major),
+        place.allocation: ArrayShape(
+            element_type=instruction.shape.element_type,
+            shape=instruction.shape.dimensions,
+            minor_to_major=instruction.shape.minor_to_major,
         )
-        for constant in hlo.constants
-        if (constant.id, ()) in where and constant.shape.element_type in ELEMENT_TYPES
+        for (instruction, index), place in where.items()
+        if instruction.opcode == "constant" and not index
+        if instruction.shape.element_type is not None
     }
 
 
@@ -249,22 +259,51 @@ def _allocation_kind(proto: Any) -> AllocationKind:
     return "output" if proto.maybe_live_out and not proto.is_tuple else "temporary"
 
 
-def _parameters(hlo: HloModule, allocations: Iterable[Allocation]) -> Iterable[Array]:
+def _parameters(shapes: Iterable[Shape], allocations: Iterable[Allocation]) -> Iterable[Array]:
     # Parameters that the program does not read have an allocation too.
     by_number = {a.parameter: a for a in allocations if a.kind == "parameter"}
-    for number, shape in enumerate(hlo.parameter_shapes):
+    for number, shape in enumerate(shapes):
         allocation = by_number[number]
         whole = Slice(allocation=allocation.index, offset=0, size=allocation.size)
         yield array_of(shape, whole)
 
 
-def _results(hlo: HloModule, where: _Slices) -> Iterable[Array]:
-    for index, shape in enumerate(hlo.result_shapes):
-        yield array_of(shape, hlo.resolve(hlo.root, (index,), where))
+def _results(hlo: Module, where: _Slices) -> Iterable[Array]:
+    root = hlo.entry.root
+    for index, shape in enumerate(root.shape.tuple_shapes):
+        yield array_of(shape, _resolve(root, (index,), where))
 
 
-def _assigned_slices(assignment: Any) -> _Slices:
-    """The slice of every (instruction id, shape index) that defines or aliases a logical buffer."""
+def _resolve(instruction: Instruction, index: tuple[int, ...], where: _Slices) -> Slice:
+    """The memory of the value of `instruction` at tuple position `index`.
+
+    XLA's buffer aliases usually omit the elements of the root tuple, so this follows
+    instructions that only forward a value until it finds one that owns a buffer.
+    """
+    while (instruction, index) not in where:
+        match instruction.opcode:
+            case "tuple":
+                operand, index = index[0], index[1:]
+            case "get-tuple-element":
+                operand, index = 0, (instruction.tuple_index, *index)
+            # A loop keeps its state in the buffers of its operand.
+            case "bitcast" | "while" | "optimization-barrier" | "add-dependency":
+                operand = 0
+            case "call" | "conditional":
+                # All branches of a conditional write the same buffer: the first will do.
+                instruction = instruction.called[0].root
+                continue
+            case opcode:
+                raise UnsupportedProgramError(
+                    f"the memory of result {instruction.name!r} cannot be found: "
+                    f"{opcode!r} owns no buffer"
+                )
+        instruction = instruction.operands[operand]
+    return where[instruction, index]
+
+
+def _assigned_slices(assignment: Any, instructions: Mapping[int, Instruction]) -> _Slices:
+    """The slice of every instruction and tuple position that defines or aliases a logical buffer."""
     by_buffer = {
         assigned.logical_buffer_id: Slice(
             allocation=allocation.index, offset=assigned.offset, size=assigned.size
@@ -275,7 +314,7 @@ def _assigned_slices(assignment: Any) -> _Slices:
     locations = [(b.id, b.defined_at) for b in assignment.logical_buffers]
     locations += [(a.source_buffer_id, a.location) for a in assignment.buffer_aliases]
     return {
-        (location.instruction_id, tuple(location.shape_index)): by_buffer[buffer]
+        (instructions[location.instruction_id], tuple(location.shape_index)): by_buffer[buffer]
         for buffer, location in locations
         if buffer in by_buffer
     }
@@ -286,7 +325,7 @@ def _assigned_slices(assignment: Any) -> _Slices:
 
 @dataclass(frozen=True)
 class _ThunkDecoder:
-    hlo: HloModule
+    hlo: Module
     memory: Memory
 
     def sequence(self, proto: Any, memory: Memory | None = None) -> tuple[p.Thunk, ...]:
@@ -323,35 +362,36 @@ class _ThunkDecoder:
         # `invariant_arguments`, a hint, is left out: XLA writes it in the order of a hash set, which
         # differs from process to process.
         groups = k.num_workgroups
+        instruction = self.hlo.instruction(thunk.info.op_name)
         kernel = p.Kernel(
-            operations=self.hlo.operations(thunk.info.op_name),
+            operations=0 if instruction is None else operations_of(instruction),
             symbol=k.kernel_name,
             workgroups=(groups.x or 1, groups.y or 1, groups.z or 1),
             arguments=tuple(_slice(argument.slice) for argument in k.arguments_buffers),
             results=tuple(_slice(result.slice) for result in k.results_buffers),
         )
-        instruction = self.hlo.instruction(thunk.info.op_name)
         if instruction is None:
             return kernel
         return (
-            vector_product(self.hlo, instruction, kernel, self.memory)
-            or convolution_kernel(self.hlo, instruction, kernel)
-            or pooling(self.hlo, instruction, kernel)
-            or mean_of_images(self.hlo, instruction, kernel)
-            or row_reduction(self.hlo, instruction, kernel)
-            or lookup(self.hlo, instruction, kernel)
+            vector_product(instruction, kernel, self.memory)
+            or convolution_kernel(instruction, kernel)
+            or pooling(instruction, kernel)
+            or mean_of_images(instruction, kernel)
+            or row_reduction(instruction, kernel)
+            or lookup(instruction, kernel)
             or kernel
         )
 
     def _dot(self, _: Any, d: Any) -> p.Thunk:
         lhs, rhs, out = map(_buffer, (d.lhs_buffer_shape, d.rhs_buffer_shape, d.out_buffer_shape))
-        return product(d.dot_dimensions, lhs, rhs, out)
+        return product(read_dot_numbers(d.dot_dimensions), lhs, rhs, out)
 
     def _convolution(self, _: Any, c: Any) -> p.Thunk:
         source, kernel, output = map(
             _buffer, (c.input_buffer_shape, c.kernel_buffer_shape, c.output_buffer_shape)
         )
-        return convolution(c.dimension_numbers, c, source, kernel, output)
+        axes, windows = read_convolution_numbers(c.dimension_numbers), read_window(c.window)
+        return convolution(axes, windows, c.feature_group_count or 1, source, kernel, output)
 
     def _copy(self, thunk: Any, c: Any) -> p.Thunk:
         source, destination = _buffer(c.src_buffer_shape), _buffer(c.dst_buffer_shape)
@@ -362,14 +402,14 @@ class _ThunkDecoder:
         return p.Copy(operations=0, source=source.slice, destination=destination.slice)
 
     def _loop(self, thunk: Any, w: Any) -> list[p.Thunk]:
-        """A loop, after what is computed for all its turns at once."""
+        """A loop, after what is computed for all its iterations at once."""
         trips = w.trip_count.value if w.trip_count.contains_value else None
         instruction = self.hlo.instruction(thunk.info.op_name)
-        counters = count(self.hlo, instruction) if instruction is not None else None
+        counters = None if instruction is None else count(instruction)
         steps = join_epilogues(self.hlo, self._emitted(w.body_sequence))
         before: Sequence[p.Thunk] = ()
-        if counters is not None and trips in (None, counters.turns):
-            trips = counters.turns
+        if instruction is not None and counters and trips in (None, counters.trip_count):
+            trips = counters.trip_count
             before = SteppedLoop(self.hlo, instruction, counters, steps, self.memory).apply()
         body = join_strips(self.hlo, steps)
         condition = self.sequence(w.cond_sequence) if trips is None else ()
@@ -436,7 +476,7 @@ class _ThunkDecoder:
 
 
 def _buffer(proto: Any) -> Array:
-    return array_of(proto.shape, _slice(proto.slice))
+    return array_of(read_shape(proto.shape), _slice(proto.slice))
 
 
 _DECODERS: Mapping[str, Callable[[_ThunkDecoder, Any, Any], p.Thunk]] = {

@@ -11,10 +11,11 @@ import math
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from ....program import ops
-from ...ir.hlo import HloModule
+from ...ir.hlo import Instruction
+from ...ir.match import scalar_of
 
 _COMMUTATIVE = frozenset({"add", "multiply", "maximum", "minimum"})
 _ROOTS = frozenset({"tanh", "logistic", "divide", "multiply"})
@@ -29,7 +30,7 @@ class _Forms:
     argument: _Form = 0
 
     def __init__(self) -> None:
-        self._numbers: dict[tuple[Any, ...], _Form] = {}
+        self._numbers: dict[tuple[object, ...], _Form] = {}
 
     def constant(self, value: float) -> _Form:
         """A number, as the nearest 32-bit float."""
@@ -47,7 +48,7 @@ class _Forms:
             value = self.of("add", self.of("multiply", value, x), self.constant(coefficient))
         return value
 
-    def _number(self, key: tuple[Any, ...]) -> _Form:
+    def _number(self, key: tuple[object, ...]) -> _Form:
         return self._numbers.setdefault(key, len(self._numbers) + 1)
 
 
@@ -79,7 +80,7 @@ def _erfc(f: _Forms, x: _Form) -> _Form:
 
 
 def _erfc_of_chlo(f: _Forms, x: _Form) -> _Form:
-    """The same as `chlo.erfc` becomes: between 1 and 2 another polynomial of 1 / x^2 than beyond."""
+    """The form that `chlo.erfc` becomes: between 1 and 2 another polynomial of 1 / x^2 than beyond."""
     zero, one, two = (f.constant(number) for number in (0, 1, 2))
     size, square = f.of("abs", x), f.of("multiply", x, x)
     negative, inverse = f.of("negate", square), f.of("divide", one, square)
@@ -175,53 +176,56 @@ class Found:
     """An activation, and the instruction whose value it takes."""
 
     activation: ops.Activation
-    argument: Any
+    argument: Instruction
 
 
 class Activations:
     """Looks for activations in the computations of a module."""
 
-    def __init__(self, hlo: HloModule) -> None:
-        self._hlo = hlo
+    def __init__(self) -> None:
         self._forms = _Forms()
         self._known = dict(_definitions(self._forms))
 
-    def find(self, node: Any) -> Found | None:
+    def find(self, node: Instruction) -> Found | None:
         """The activation whose value an instruction has, or None."""
         if node.opcode not in _ROOTS:
             return None
-        before: dict[int, Any] = {}
+        before: dict[Instruction, None] = {}
         self._collect(node, before)
-        for argument in before.values():
+        for argument in before:
             activation = self._known.get(self._form(node, argument, {}))
             if activation is not None:
                 return Found(activation, argument)
         return None
 
-    def _collect(self, node: Any, found: dict[int, Any]) -> None:
+    def _collect(self, node: Instruction, found: dict[Instruction, None]) -> None:
         """Adds the instructions that a value is computed from."""
-        for operand in self._hlo.operands(node):
-            if operand.id not in found:
-                found[operand.id] = operand
+        for operand in node.operands:
+            if operand not in found:
+                found[operand] = None
                 self._collect(operand, found)
 
-    def _form(self, node: Any, argument: Any, known: dict[int, _Form]) -> _Form:
+    def _form(
+        self, node: Instruction, argument: Instruction, known: dict[Instruction, _Form]
+    ) -> _Form:
         """The value of an instruction as an expression of the value of another."""
-        if node.id == argument.id:
+        if node is argument:
             return self._forms.argument
-        if node.id not in known:
-            known[node.id] = self._new_form(node, argument, known)
-        return known[node.id]
+        if node not in known:
+            known[node] = self._new_form(node, argument, known)
+        return known[node]
 
-    def _new_form(self, node: Any, argument: Any, known: dict[int, _Form]) -> _Form:
-        operands = self._hlo.operands(node)
-        if node.opcode == "constant" and len(node.literal.f32s) == 1:
-            return self._forms.constant(node.literal.f32s[0])
+    def _new_form(
+        self, node: Instruction, argument: Instruction, known: dict[Instruction, _Form]
+    ) -> _Form:
+        operands = node.operands
+        if node.opcode == "constant" and (number := scalar_of(node)) is not None:
+            return self._forms.constant(number)
         if node.opcode == "broadcast" and not node.dimensions:
             return self._form(operands[0], argument, known)
         opcode = node.opcode
         if opcode == "compare":
-            opcode = f"compare {node.comparison_direction}"
+            opcode = f"compare {node.direction}"
         elif not operands or opcode == "broadcast":
-            opcode = f"{opcode} {node.id}"  # like no other
+            opcode = f"{opcode} {node.name}"  # like no other
         return self._forms.of(opcode, *(self._form(o, argument, known) for o in operands))

@@ -6,16 +6,15 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
 
 from ....dtypes import ElementType
 from ....program.arrays import Slice, overlap
 from ...ir import thunks as p
 from ...ir.counters import Counters
 from ...ir.elementwise import ACTIVATIONS, Opcode, Operation, Plane
-from ...ir.hlo import HloModule
+from ...ir.hlo import Instruction
+from ...ir.match import behind_bitcasts, parameter_of, row_major, scalar_of
 from ...ir.windows import part_of
-from ..recognise.pooling import is_in_order
 from .activations import Activations
 
 _BINARY: Mapping[str, Opcode] = {
@@ -25,8 +24,15 @@ _BINARY: Mapping[str, Opcode] = {
     "divide": "divide",
 }
 
-_Value: TypeAlias = "tuple[Any, ...]"
-"""("read", plane), ("mask", plane), ("constant", number), or an opcode with the numbers of other values."""
+
+@dataclass(frozen=True)
+class _Value:
+    opcode: str
+    """`read` or `mask` of what is in memory, or an operation."""
+    operands: tuple[int, ...] = ()
+    """The numbers of other values; of a selection the mask's first."""
+    plane: Plane | None = None
+    constant: float = 0.0
 
 
 @dataclass
@@ -36,8 +42,11 @@ class Code:
     values: list[_Value] = field(default_factory=list)
     numbers: dict[_Value, int] = field(default_factory=dict)
 
-    def number(self, *value: Any) -> int:
+    def number(
+        self, opcode: str, *operands: int, plane: Plane | None = None, constant: float = 0.0
+    ) -> int:
         """The number of a value."""
+        value = _Value(opcode, operands, plane, constant)
         if value not in self.numbers:
             self.numbers[value] = len(self.values)
             self.values.append(value)
@@ -50,20 +59,23 @@ class Code:
         self._join_gates(stored)
         order = sorted(self._needed(stored))  # operands come before
         kinds = {
-            kind: [number for number in order if self.values[number][0] == kind]
+            kind: [number for number in order if self.values[number].opcode == kind]
             for kind in ("read", "mask")
         }
         places = {number: place for place, number in enumerate(kinds["read"])}
         masks = {number: place for place, number in enumerate(kinds["mask"])}
         code: list[Operation] = []
         for number in order:
-            opcode, *rest = self.values[number]
-            if opcode in kinds:
+            value = self.values[number]
+            if value.opcode in kinds:
                 continue
             places[number] = len(kinds["read"]) + len(code)
-            code.append(_operation(opcode, rest, places, masks))
-        planes = [tuple(self.values[n][1] for n in kinds[kind]) for kind in ("read", "mask")]
-        return planes[0], planes[1], tuple(code), tuple(places[number] for number in stored)
+            code.append(_operation(value, places, masks))
+        planes, masked = (
+            tuple(plane for n in kinds[kind] if (plane := self.values[n].plane) is not None)
+            for kind in ("read", "mask")
+        )
+        return planes, masked, tuple(code), tuple(places[number] for number in stored)
 
     def _needed(self, stored: Sequence[int]) -> Counter[int]:
         """The values that some need, these included, and how often each is used."""
@@ -72,35 +84,32 @@ class Code:
             number = waiting.pop()
             uses[number] += 1
             if uses[number] == 1:
-                waiting += self._operands(number)
+                waiting += self.values[number].operands
         return uses
 
     def _join_gates(self, stored: Sequence[int]) -> None:
         """Makes products of a sigmoid and a tanh one operation each, if nothing else uses either: that saves a division."""
         uses = self._needed(stored)
         for number in uses:
-            opcode, *rest = self.values[number]
-            if opcode != "multiply" or any(uses[one] != 1 for one in rest):
+            product = self.values[number]
+            if product.opcode != "multiply" or any(uses[n] != 1 for n in product.operands):
                 continue
-            factors: dict[str, int] = dict(
-                self.values[one] for one in rest if len(self.values[one]) == 2
-            )
+            factors = {
+                value.opcode: value for value in map(self.values.__getitem__, product.operands)
+            }
             if factors.keys() == {"sigmoid", "tanh"}:
-                self.values[number] = ("gated_tanh", factors["sigmoid"], factors["tanh"])
-
-    def _operands(self, number: int) -> list[int]:
-        opcode, *rest = self.values[number]
-        return [] if opcode in ("read", "mask", "constant") else rest
+                operands = factors["sigmoid"].operands + factors["tanh"].operands
+                self.values[number] = _Value("gated_tanh", operands)
 
 
-def _operation(
-    opcode: str, rest: list[Any], places: Mapping[int, int], masks: Mapping[int, int]
-) -> Operation:
-    if opcode == "constant":
-        return Operation(opcode="constant", value=rest[0])
-    mask = masks[rest.pop(0)] if opcode == "select" else None
-    operands = tuple(places[one] for one in rest)
-    return Operation.model_validate({"opcode": opcode, "operands": operands, "mask": mask})
+def _operation(value: _Value, places: Mapping[int, int], masks: Mapping[int, int]) -> Operation:
+    if value.opcode == "constant":
+        return Operation(opcode="constant", value=value.constant)
+    operands, mask = value.operands, None
+    if value.opcode == "select":
+        mask, operands = masks[operands[0]], operands[1:]
+    numbers = tuple(places[number] for number in operands)
+    return Operation.model_validate({"opcode": value.opcode, "operands": numbers, "mask": mask})
 
 
 @dataclass
@@ -144,16 +153,15 @@ class Source:
         if any(overlap(plane.slice, where) for where in self.known):
             return None
         self.planes.append(plane)
-        return code.number(kind, plane)
+        return code.number(kind, plane=plane)
 
 
 @dataclass
 class Reader:
     """The computation of one kernel."""
 
-    hlo: HloModule
     counters: Counters
-    instruction: Any
+    instruction: Instruction
     kernel: p.Kernel
     code: Code
     source: Source
@@ -161,23 +169,23 @@ class Reader:
     def result(self) -> int | None:
         """The value that the kernel writes; None if it cannot be expressed."""
         instruction, arguments = self.instruction, self.kernel.arguments
-        if len(arguments) != len(instruction.operand_ids):
+        if len(arguments) != len(instruction.operands):
             return None
         if instruction.opcode == "copy":
-            (operand,) = self.hlo.operands(instruction)
-            same = all(map(is_in_order, (operand.shape, instruction.shape)))
+            (operand,) = instruction.operands
+            same = row_major(operand.shape, instruction.shape)
             return (
                 self.source.read(self.code, arguments[0], 0, self.source.columns) if same else None
             )
         if instruction.opcode != "fusion":
             return None
-        self._activations = Activations(self.hlo)
-        return self._value(self.hlo.called_root(instruction), 0)
+        self._activations = Activations()
+        return self._value(instruction.called_root, 0)
 
-    def _value(self, node: Any, start: int) -> int | None:
+    def _value(self, node: Instruction, start: int) -> int | None:
         """The value of columns of an instruction's result, from one on."""
         shape = node.shape
-        if shape.element_type != ElementType.FLOAT32 or not is_in_order(shape):
+        if shape.element_type != ElementType.FLOAT32 or not row_major(shape):
             return None
         if not shape.dimensions:
             return self._constant(node)
@@ -187,10 +195,10 @@ class Reader:
             if found.activation not in ACTIVATIONS:
                 return None
             return self._of(found.activation, [found.argument], node, start)
-        operands = self.hlo.operands(node)
+        operands = node.operands
         match node.opcode:
             case "parameter":
-                where = self.kernel.arguments[int(node.parameter_number)]
+                where = self.kernel.arguments[node.parameter_number]
                 return self.source.read(self.code, where, start, shape.dimensions[-1])
             case "bitcast" if operands[0].shape.dimensions[-1:] == shape.dimensions[-1:]:
                 return self._value(operands[0], start)
@@ -205,46 +213,44 @@ class Reader:
             case _:
                 return None
 
-    def _of(self, opcode: str, operands: Sequence[Any], node: Any, start: int) -> int | None:
+    def _of(
+        self, opcode: str, operands: Sequence[Instruction], node: Instruction, start: int
+    ) -> int | None:
         """The value of an operation on arrays of the same shape."""
         numbers = []
         for operand in operands:
-            same = list(operand.shape.dimensions) == list(node.shape.dimensions)
+            same = operand.shape.dimensions == node.shape.dimensions
             number = self._value(operand, start) if same else None
             if number is None:
                 return None
             numbers.append(number)
         return self.code.number(opcode, *numbers)
 
-    def _constant(self, node: Any) -> int | None:
-        if node.opcode != "constant" or len(node.literal.f32s) != 1:
-            return None
-        value = float(node.literal.f32s[0])
-        return self.code.number("constant", value) if math.isfinite(value) else None
+    def _constant(self, node: Instruction) -> int | None:
+        value = scalar_of(node, finite=True)
+        return None if value is None else self.code.number("constant", constant=value)
 
-    def _broadcast(self, node: Any, start: int) -> int | None:
+    def _broadcast(self, node: Instruction, start: int) -> int | None:
         """A number everywhere, or a value for each column."""
-        (operand,) = self.hlo.operands(node)
+        (operand,) = node.operands
         if not operand.shape.dimensions:
             return self._constant(operand)
-        source = self.hlo.behind_bitcasts(operand)
+        source = parameter_of(operand)
         columns = node.shape.dimensions[-1]
-        for_columns = (
-            list(node.dimensions) == [len(node.shape.dimensions) - 1]
-            and list(operand.shape.dimensions) == [columns]
-            and source.opcode == "parameter"
+        for_columns = node.dimensions == (node.shape.rank - 1,) and operand.shape.dimensions == (
+            columns,
         )
-        if not for_columns:
+        if not for_columns or source is None:
             return None
-        where = self.kernel.arguments[int(source.parameter_number)]
+        where = self.kernel.arguments[source]
         if where.size != columns * ElementType.FLOAT32.item_bytes:
             return None
         return self.source.repeated(self.code, where, start)
 
-    def _slice(self, node: Any, start: int) -> int | None:
+    def _slice(self, node: Instruction, start: int) -> int | None:
         """Some columns of all rows."""
-        (operand,) = self.hlo.operands(node)
-        *rows, columns = node.slice_dimensions
+        (operand,) = node.operands
+        *rows, columns = node.slices
         whole = all(
             (one.start, one.limit, one.stride) == (0, extent, 1)
             for one, extent in zip(rows, operand.shape.dimensions[:-1], strict=True)
@@ -253,25 +259,25 @@ class Reader:
             return None
         return self._value(operand, start + columns.start)
 
-    def _select(self, node: Any, start: int) -> int | None:
+    def _select(self, node: Instruction, start: int) -> int | None:
         """One of two values, by a predicate for each row."""
-        predicate, *choices = self.hlo.operands(node)
+        predicate, *choices = node.operands
         mask = self._mask(predicate)
-        values = [self._value(choice, start) for choice in choices]
-        if mask is None or None in values:
+        values = [value for choice in choices if (value := self._value(choice, start)) is not None]
+        if mask is None or len(values) != len(choices):
             return None
         return self.code.number("select", mask, *values)
 
-    def _mask(self, node: Any) -> int | None:
+    def _mask(self, node: Instruction) -> int | None:
         if node.opcode != "broadcast":
             return None
-        (operand,) = self.hlo.operands(node)
-        rank = len(node.shape.dimensions)
-        by_rows = list(node.dimensions) == list(range(rank - 1)) and is_in_order(operand.shape)
-        if not by_rows and math.prod(operand.shape.dimensions) != 1:
+        (operand,) = node.operands
+        rank = node.shape.rank
+        by_rows = node.dimensions == tuple(range(rank - 1)) and row_major(operand.shape)
+        if not by_rows and operand.shape.elements != 1:
             return None
-        source = self.hlo.behind_bitcasts(operand)
+        source = behind_bitcasts(operand)
         if source.opcode == "parameter":
-            return self.source.mask(self.code, self.kernel.arguments[int(source.parameter_number)])
-        where = part_of(self.hlo, self.counters, self.instruction, self.kernel, source)
+            return self.source.mask(self.code, self.kernel.arguments[source.parameter_number])
+        where = part_of(self.counters, self.instruction, self.kernel, source)
         return None if where is None else self.source.mask(self.code, where)

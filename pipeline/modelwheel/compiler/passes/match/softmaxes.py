@@ -5,37 +5,28 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from ....dtypes import ElementType
 from ....program import ops
-from ...ir.hlo import HloModule
+from ...ir.hlo import Instruction, Shape
+from ...ir.match import Value, keeps_memory, row_major, scalar_of
 from ...ir.numbering import Numbering
-from ..recognise.pooling import is_in_order, is_plain, reducer_of
+from ..recognise.pooling import is_plain, reducer_of
 
 
 @dataclass(frozen=True)
 class Softmax:
     """The softmax of the rows of a value times a factor."""
 
-    source: Any
+    source: Instruction
     """The instruction outside of fusions whose value it is of."""
     scale: float
     added: Value | None
     """What is added to these products."""
     kept: Kept | None
     """Which of them count."""
-    fusions: tuple[Any, ...]
+    fusions: tuple[Instruction, ...]
     """Those that compute it."""
-
-
-@dataclass(frozen=True)
-class Value:
-    """An instruction, perhaps in a fusion."""
-
-    node: Any
-    fusion: Any | None
-    """The fusion whose computation it is in."""
 
 
 @dataclass(frozen=True)
@@ -47,41 +38,39 @@ class Kept:
     replacement: float
 
 
-def softmax_of(hlo: HloModule, numbering: Callable[[], Numbering], value: Value) -> Softmax | None:
+def softmax_of(numbering: Callable[[], Numbering], value: Value) -> Softmax | None:
     """The softmax that a value is; None if it is anything else.
 
     Args:
-        hlo: The module.
-        numbering: The numbers of its values, which are asked for late: to find them takes long.
+        numbering: The numbers of the module's values, which are asked for late: to find them takes long.
         value: The value.
     """
-    return _Finder(hlo, numbering).found(value)
+    return _Finder(numbering).found(value)
 
 
 class _Finder:
-    def __init__(self, hlo: HloModule, numbering: Callable[[], Numbering]) -> None:
-        self._hlo = hlo
+    def __init__(self, numbering: Callable[[], Numbering]) -> None:
         self._numbering = numbering
-        self._fusions: dict[int, Any] = {}
+        self._fusions: dict[Instruction, None] = {}
 
     def found(self, value: Value) -> Softmax | None:
         if value.fusion is not None:
-            self._fusions[value.fusion.id] = value.fusion
+            self._fusions[value.fusion] = None
         share = self._behind(value)
         shape = share.node.shape
-        if share.node.opcode != "divide" or not _is_float(shape) or not is_in_order(shape):
+        if share.node.opcode != "divide" or not _is_float(shape) or not row_major(shape):
             return None
-        power, total = self._operands(share)
+        power, total = share.operands
         added = self._reduced(self._of_row(total), "sum")
         if added is None or self._number(added) != self._number(power):
             return None
         power = self._behind(power)
         if power.node.opcode != "exponential":
             return None
-        difference = self._behind(self._operands(power)[0])
+        difference = self._behind(power.operands[0])
         if difference.node.opcode != "subtract":
             return None
-        scaled, largest = self._operands(difference)
+        scaled, largest = difference.operands
         compared = self._reduced(self._raised(self._of_row(largest)), "maximum")
         if compared is None or self._number(compared) != self._number(scaled):
             return None
@@ -91,25 +80,20 @@ class _Finder:
         self._behind(compared)  # its fusion is one of them
         if source.fusion is not None:
             return None
-        fusions = tuple(self._fusions.values())
+        fusions = tuple(self._fusions)
         return Softmax(source.node, scale, added, kept, fusions)
 
     def _behind(self, value: Value) -> Value:
-        """The same value where it is computed; notes the fusion."""
-        node, fusion = value.node, value.fusion
+        """The value where it is computed; notes the fusions on the way."""
         while True:
-            if node.opcode == "bitcast" or self._hlo.keeps_memory(node):
-                (node,) = self._hlo.operands(node)
-            elif fusion is not None and node.opcode == "parameter":
-                node, fusion = self._hlo.operands(fusion)[node.parameter_number], None
-            elif fusion is None and node.opcode == "fusion":
-                self._fusions[node.id] = node
-                node, fusion = self._hlo.called_root(node), node
+            if keeps_memory(value.node):
+                (value,) = value.operands
+            elif (source := value.source()) is not None:
+                value = source
+                if value.fusion is not None:
+                    self._fusions[value.fusion] = None
             else:
-                return Value(node, fusion)
-
-    def _operands(self, value: Value) -> list[Value]:
-        return [Value(operand, value.fusion) for operand in self._hlo.operands(value.node)]
+                return value
 
     def _number(self, value: Value) -> int:
         if value.fusion is None:
@@ -119,15 +103,15 @@ class _Finder:
     def _of_row(self, value: Value) -> Value | None:
         """What is repeated along each row."""
         node = value.node
-        if node.opcode != "broadcast" or not is_in_order(node.shape):
+        if node.opcode != "broadcast" or not row_major(node.shape):
             return None
-        last, extents = len(node.shape.dimensions) - 1, node.shape.dimensions
+        last, extents = node.shape.rank - 1, node.shape.dimensions
         # Axes with one element need not be named.
         repeated = [axis for axis in range(last) if extents[axis] != 1]
         if [axis for axis in node.dimensions if extents[axis] != 1 or axis == last] != repeated:
             return None
-        (operand,) = self._operands(value)
-        return operand if is_in_order(operand.node.shape) else None
+        (operand,) = value.operands
+        return operand if row_major(operand.node.shape) else None
 
     def _raised(self, value: Value | None) -> Value | None:
         """What JAX takes the larger one of and minus infinity, which changes nothing."""
@@ -136,7 +120,7 @@ class _Finder:
         found = self._behind(value)
         if found.node.opcode != "maximum":
             return value
-        one, other = self._operands(found)
+        one, other = found.operands
         for largest, least in ((one, other), (other, one)):
             if self._constant(least) == -math.inf:
                 return largest
@@ -150,45 +134,44 @@ class _Finder:
         node = found.node
         if node.opcode != "reduce" or not self._starts_with_nothing(found, reducer):
             return None
-        source, _ = self._operands(found)
-        rank = len(source.node.shape.dimensions)
-        if list(node.dimensions) != [rank - 1] or not is_in_order(source.node.shape):
+        source, _ = found.operands
+        rank = source.node.shape.rank
+        if node.dimensions != (rank - 1,) or not row_major(source.node.shape):
             return None
         behind = self._behind(source)
         node = behind.node
         if node.opcode != "reduce-window":
             return source
-        windows = node.window.dimensions
-        window, before = windows[-1], self._hlo.operands(node)[0].shape
-        covered = window.padding_low + window.padding_high + before.dimensions[-1]
+        windows = node.window
+        window, before = windows[-1], node.operands[0].shape
+        covered = window.pad_low + window.pad_high + before.dimensions[-1]
         plain = (
             len(windows) == rank
             and is_plain(windows, (rank - 1,))
-            and (window.stride or 1) == window.size
-            and min(window.padding_low, window.padding_high) >= 0
+            and window.stride == window.size
+            and min(window.pad_low, window.pad_high) >= 0
             and covered == window.size * node.shape.dimensions[-1]
-            and all(map(is_in_order, (before, node.shape)))
+            and row_major(before, node.shape)
         )
         if not plain or not self._starts_with_nothing(behind, reducer):
             return None
-        return self._operands(behind)[0]
+        return behind.operands[0]
 
     def _starts_with_nothing(self, value: Value, reducer: ops.Reducer) -> bool:
         """Whether a reduction is by `reducer`, of one array, from its neutral element on."""
-        operands = self._operands(value)
-        if len(operands) != 2 or reducer_of(self._hlo, value.node) != reducer:
+        if len(value.operands) != 2 or reducer_of(value.node) != reducer:
             return False
-        start = self._constant(operands[1])
+        start = self._constant(value.operands[1])
         return start == (0.0 if reducer == "sum" else -math.inf)
 
     def _constant(self, value: Value) -> float | None:
-        return self._hlo.number(self._behind(value).node)
+        return scalar_of(self._behind(value).node)
 
     def _kept(self, value: Value) -> tuple[Value, Kept | None]:
         """What a value is where it is not one number, by a condition."""
         found = self._behind(value)
         if found.node.opcode == "select":
-            condition, one, other = self._operands(found)
+            condition, one, other = found.operands
             for scores, rest in ((one, other), (other, one)):
                 number = self._constant(rest)
                 if number is not None and number < math.inf:  # nor NaN
@@ -199,7 +182,7 @@ class _Finder:
         """The product that a value is the sum of, perhaps scaled, with something else."""
         found = self._behind(value)
         if found.node.opcode == "add":
-            one, other = self._operands(found)
+            one, other = found.operands
             for scores, added in ((one, other), (other, one)):
                 before = dict(self._fusions)
                 source, _ = self._unscaled(scores)
@@ -212,7 +195,7 @@ class _Finder:
         """What a value is the product of, with a number."""
         found = self._behind(value)
         if found.node.opcode == "multiply":
-            one, other = self._operands(found)
+            one, other = found.operands
             for source, factor in ((one, other), (other, one)):
                 scale = self._constant(factor)
                 if scale is not None and math.isfinite(scale) and scale != 0:
@@ -220,5 +203,5 @@ class _Finder:
         return found, 1.0
 
 
-def _is_float(shape: Any) -> bool:
-    return bool(shape.element_type == ElementType.FLOAT32)
+def _is_float(shape: Shape) -> bool:
+    return shape.element_type == ElementType.FLOAT32

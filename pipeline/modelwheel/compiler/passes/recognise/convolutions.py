@@ -11,12 +11,13 @@ undone, because vectors run along features.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 from ....dtypes import ElementType
 from ....program import ops
 from ...ir import thunks as p
-from ...ir.hlo import HloModule, array_of
+from ...ir.hlo import ConvolutionNumbers, Instruction, WindowAxis
+from ...ir.match import array_of, behind_bitcasts
 from ...ir.thunks import Array
 
 _TYPES = (ElementType.FLOAT32, ElementType.FLOAT64)
@@ -25,76 +26,73 @@ _MAX_RANK = 3
 
 
 def convolution(
-    dims: Any, described: Any, source: Array, kernel: Array, output: Array
+    axes: ConvolutionNumbers,
+    windows: Sequence[WindowAxis],
+    feature_groups: int,
+    source: Array,
+    kernel: Array,
+    output: Array,
 ) -> p.Convolution:
     """The convolution of two arrays.
 
     Args:
-        dims: An `xla.ConvolutionDimensionNumbers`.
-        described: An `xla.cpu.ConvolutionThunkProto` or `xla.HloInstructionProto`, for windows and groups.
+        axes: What their axes are.
+        windows: Of the spatial axes.
+        feature_groups: Parts of the features, each with a kernel of its own.
         source: The input.
         kernel: The weights.
         output: The result.
     """
-    per_output = kernel.elements // kernel.shape[dims.kernel_output_feature_dimension]
+    per_output = kernel.elements // kernel.shape[axes.kernel_output_feature]
     return p.Convolution(
         operations=2 * output.elements * per_output,
         input=source,
         kernel=kernel,
         output=output,
         input_axes=ops.Axes(
-            batch=dims.input_batch_dimension,
-            feature=dims.input_feature_dimension,
-            spatial=tuple(dims.input_spatial_dimensions),
+            batch=axes.input_batch, feature=axes.input_feature, spatial=axes.input_spatial
         ),
         kernel_axes=ops.Axes(
-            batch=dims.kernel_input_feature_dimension,
-            feature=dims.kernel_output_feature_dimension,
-            spatial=tuple(dims.kernel_spatial_dimensions),
+            batch=axes.kernel_input_feature,
+            feature=axes.kernel_output_feature,
+            spatial=axes.kernel_spatial,
         ),
         output_axes=ops.Axes(
-            batch=dims.output_batch_dimension,
-            feature=dims.output_feature_dimension,
-            spatial=tuple(dims.output_spatial_dimensions),
+            batch=axes.output_batch, feature=axes.output_feature, spatial=axes.output_spatial
         ),
-        windows=tuple(map(_window, described.window.dimensions)),
-        feature_groups=described.feature_group_count or 1,
+        windows=tuple(map(_window, windows)),
+        feature_groups=feature_groups,
     )
 
 
-def convolution_kernel(hlo: HloModule, instruction: Any, kernel: p.Kernel) -> p.Convolution | None:
+def convolution_kernel(instruction: Instruction, kernel: p.Kernel) -> p.Convolution | None:
     """The convolution that a kernel computes; None if it does anything else.
 
     Args:
-        hlo: The module.
-        instruction: The `xla.HloInstructionProto` that XLA made the kernel of.
+        instruction: The instruction that XLA made the kernel of.
         kernel: Its call.
     """
-    if (
-        instruction.opcode != "convolution"
-        or len(kernel.arguments) != 2
-        or len(kernel.results) != 1
-    ):
+    axes = instruction.convolution
+    if axes is None or len(kernel.arguments) != 2 or len(kernel.results) != 1:
         return None
-    shapes = [*(operand.shape for operand in hlo.operands(instruction)), instruction.shape]
-    dims = instruction.convolution_dimension_numbers
+    shapes = [*(operand.shape for operand in instruction.operands), instruction.shape]
     plain = (
         all(shape.element_type in _TYPES for shape in shapes)
-        and 1 <= len(dims.input_spatial_dimensions) <= _MAX_RANK
-        and (instruction.batch_group_count or 1) == 1
+        and 1 <= len(axes.input_spatial) <= _MAX_RANK
+        and instruction.batch_groups == 1
         and all(all(shape.dimensions) for shape in shapes)
     )
     if not plain:
         return None
     arrays = map(array_of, shapes, (*kernel.arguments, *kernel.results))
-    found = convolution(dims, instruction, *arrays)
-    source, weights = (hlo.behind_bitcasts(operand) for operand in hlo.operands(instruction))
+    found = convolution(axes, instruction.window, instruction.feature_groups, *arrays)
+    source, weights = (behind_bitcasts(operand) for operand in instruction.operands)
     exchanged = source.opcode == "constant" and weights.opcode != "constant"
     return _exchanged(found) if exchanged else found
 
 
 def _exchanged(c: p.Convolution) -> p.Convolution:
-    """The same convolution with the roles of the input and the kernel exchanged, if it can be written so."""
+    """`c` with the roles of the input and the kernel exchanged, if it can be written so."""
     reversed_or_single = all(window.reversed or window.size == 1 for window in c.windows)
     if c.feature_groups != 1 or not reversed_or_single:
         return c
@@ -135,13 +133,13 @@ def _exchanged_window(w: ops.Window, size: int) -> ops.Window:
     )
 
 
-def _window(w: Any) -> ops.Window:
+def _window(w: WindowAxis) -> ops.Window:
     return ops.Window(
         size=w.size,
-        stride=w.stride or 1,
-        pad_low=w.padding_low,
-        pad_high=w.padding_high,
-        kernel_dilation=w.window_dilation or 1,
-        base_dilation=w.base_dilation or 1,
-        reversed=w.window_reversal,
+        stride=w.stride,
+        pad_low=w.pad_low,
+        pad_high=w.pad_high,
+        kernel_dilation=w.window_dilation,
+        base_dilation=w.base_dilation,
+        reversed=w.reversed,
     )

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
-from typing import Any
 
-from ....dtypes import ELEMENT_TYPES, ElementType
+from ....dtypes import ElementType
 from ....program.arrays import overlap
 from ...ir import thunks as p
-from ...ir.hlo import HloModule
+from ...ir.hlo import Instruction
+from ...ir.match import behind_bitcasts, integer_of, row_major
 from ..epilogues import Emitted, Steps
 
 # Shorter rows are copied as quickly element by element.
@@ -20,27 +20,27 @@ _MIN_ROW_BYTES = 16
 _INDEX_TYPES = (ElementType.INT32, ElementType.INT64)
 
 
-def lookup(hlo: HloModule, instruction: Any, kernel: p.Kernel) -> p.Lookup | None:
+def lookup(instruction: Instruction, kernel: p.Kernel) -> p.Lookup | None:
     """The look-up of whole rows that a kernel computes; None if it does anything else.
 
     Args:
-        hlo: The module.
-        instruction: The `xla.HloInstructionProto` that XLA made the kernel of.
+        instruction: The instruction that XLA made the kernel of.
         kernel: Its call.
     """
     if instruction.opcode != "fusion" or len(kernel.arguments) != 2 or len(kernel.results) != 1:
         return None
-    gather = hlo.behind_bitcasts(hlo.called_root(instruction))
+    gather = behind_bitcasts(instruction.called_root)
     if gather.opcode != "gather":
         return None
-    table, positions = hlo.operands(gather)
-    found = _indices(hlo, positions)
+    table, positions = gather.operands
+    found = _indices(positions)
     if table.opcode != "parameter" or not _takes_rows(gather, table, positions) or found is None:
         return None
     indices, wrap = found
-    if {table.parameter_number, indices.parameter_number} != {0, 1}:
+    element = indices.shape.element_type
+    if {table.parameter_number, indices.parameter_number} != {0, 1} or element is None:
         return None
-    count, output = math.prod(positions.shape.dimensions), kernel.results[0]
+    count, output = positions.shape.elements, kernel.results[0]
     rows, source = table.shape.dimensions[0], kernel.arguments[table.parameter_number]
     if not count or not rows or output.size // count < _MIN_ROW_BYTES:
         return None
@@ -50,7 +50,7 @@ def lookup(hlo: HloModule, instruction: Any, kernel: p.Kernel) -> p.Lookup | Non
         indices=kernel.arguments[indices.parameter_number],
         output=output,
         count=count,
-        index_type=ELEMENT_TYPES[indices.shape.element_type],
+        index_type=element,
         wrap=wrap,
         rows=rows,
         row_bytes=output.size // count,
@@ -91,36 +91,39 @@ def _bag(steps: Steps, found: Emitted, reader: Emitted) -> p.EmbeddingBag | None
     )
 
 
-def _takes_rows(gather: Any, table: Any, positions: Any) -> bool:
+def _takes_rows(gather: Instruction, table: Instruction, positions: Instruction) -> bool:
     """Whether each index selects one place of the table's first axis, and rows follow each other in the result.
 
     What the numbers of a gather mean: https://openxla.org/xla/operation_semantics#gather
     """
-    numbers, extents = gather.gather_dimension_numbers, list(table.shape.dimensions)
-    rank, axes = len(gather.shape.dimensions), list(positions.shape.dimensions)
+    numbers, extents = gather.gather, table.shape.dimensions
+    assert numbers is not None, "a gather has them"
+    rank, axes = gather.shape.rank, positions.shape.dimensions
     kept = len(extents) - len(numbers.collapsed_slice_dims)
     single = numbers.index_vector_dim == len(axes) or (
         numbers.index_vector_dim == len(axes) - 1 and axes[-1] == 1
     )
     return (
         single
-        and list(numbers.start_index_map) == [0]
-        and list(numbers.collapsed_slice_dims) in ([], [0])
+        and numbers.start_index_map == (0,)
+        and numbers.collapsed_slice_dims in ((), (0,))
         and not numbers.operand_batching_dims
         and not numbers.start_indices_batching_dims
-        and list(numbers.offset_dims) == list(range(rank - kept, rank))
-        and list(gather.gather_slice_sizes) == [1, *extents[1:]]
-        and all(map(_is_in_order, (gather.shape, table.shape, positions.shape)))
+        and numbers.offset_dims == tuple(range(rank - kept, rank))
+        and gather.slice_sizes == (1, *extents[1:])
+        and row_major(gather.shape, table.shape, positions.shape, ignoring_unit_axes=True)
     )
 
 
-def _indices(hlo: HloModule, positions: Any) -> tuple[Any, int] | None:
+def _indices(positions: Instruction) -> tuple[Instruction, int] | None:
     """The parameter that indices are computed from, and what is added to negative ones."""
     chosen = positions
     while chosen.opcode in ("bitcast", "copy", "reshape"):
-        (source,) = hlo.operands(chosen)
+        (source,) = chosen.operands
         # A bitcast keeps the order in memory; the others keep the order of elements.
-        if chosen.opcode != "bitcast" and not all(map(_is_in_order, (chosen.shape, source.shape))):
+        if chosen.opcode != "bitcast" and not row_major(
+            chosen.shape, source.shape, ignoring_unit_axes=True
+        ):
             return None
         chosen = source
     if chosen.shape.element_type not in _INDEX_TYPES:
@@ -129,28 +132,12 @@ def _indices(hlo: HloModule, positions: Any) -> tuple[Any, int] | None:
         return chosen, 0
     if chosen.opcode != "select":
         return None
-    negative, wrapped, plain = hlo.operands(chosen)
+    negative, wrapped, plain = chosen.operands
     if (negative.opcode, wrapped.opcode, plain.opcode) != ("compare", "add", "parameter"):
         return None
-    (value, zero), (term, wrap) = hlo.operands(negative), hlo.operands(wrapped)
-    added = _number(hlo, wrap)
-    same = value.id == term.id == plain.id and all(map(_is_in_order, (chosen.shape, plain.shape)))
-    if not same or negative.comparison_direction != "LT" or _number(hlo, zero) != 0:
+    (value, zero), (term, wrap) = negative.operands, wrapped.operands
+    added = integer_of(wrap)
+    same = value is term is plain and row_major(chosen.shape, plain.shape, ignoring_unit_axes=True)
+    if not same or negative.direction != "LT" or integer_of(zero) != 0:
         return None
     return None if added is None or added < 0 else (plain, added)
-
-
-def _number(hlo: HloModule, instruction: Any) -> int | None:
-    """The integer that all elements are."""
-    if instruction.opcode == "broadcast":
-        (instruction,) = hlo.operands(instruction)
-    if instruction.opcode != "constant":
-        return None
-    values = [*instruction.literal.s32s, *instruction.literal.s64s]
-    return int(values[0]) if len(values) == 1 else None
-
-
-def _is_in_order(shape: Any) -> bool:
-    """Whether elements follow each other in memory in the order of their indices, the last one fastest."""
-    axes = [axis for axis in shape.layout.minor_to_major if shape.dimensions[axis] != 1]
-    return axes == sorted(axes, reverse=True)

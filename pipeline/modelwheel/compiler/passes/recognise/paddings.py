@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from ....dtypes import ElementType
 from ....program.arrays import Slice
 from ...ir import thunks as p
-from ...ir.hlo import HloModule
-from .pooling import is_in_order, scalar, sides
+from ...ir.hlo import Instruction
+from ...ir.match import behind_bitcasts, row_major, scalar_of
+from .pooling import sides
 
 
 @dataclass(frozen=True)
 class Padding:
     """Values with pixels of one number around them."""
 
-    values: Any
+    values: Instruction
     """The instruction that they are of."""
     number: float
     low: tuple[int, int]
@@ -25,29 +25,29 @@ class Padding:
     """Rows and columns of the values."""
 
     def without(self, pool: p.Pooling, source: Slice) -> p.Pooling:
-        """The same pooling, of the values themselves."""
+        """`pool`, of the values themselves."""
         changes = {"input": source, "in_size": self.in_size, "pad_low": self.low}
         return pool.model_copy(update={**changes, "padding": self.number})
 
 
-def padding_of(hlo: HloModule, fusion: Any, pool: p.Pooling) -> Padding | None:
+def padding_of(fusion: Instruction, pool: p.Pooling) -> Padding | None:
     """The padding around images that a fusion computes, for a pooling of them; None if it does anything else."""
     if fusion.opcode != "fusion":
         return None
-    root = hlo.behind_bitcasts(hlo.called_root(fusion))
+    root = behind_bitcasts(fusion.called_root)
     if root.opcode != "pad":
         return None
-    values, filler = hlo.operands(root)
-    number, last = scalar(filler), len(root.shape.dimensions) - 1
-    axes = list(root.padding_config.dimensions)
+    values, filler = root.operands
+    number, last = scalar_of(filler, finite=True), root.shape.rank - 1
+    axes = root.padding
     pooled = range(1, last)
     plain = (
         number is not None
         and last in (2, 3)
-        and all(map(is_in_order, (values.shape, root.shape)))
+        and row_major(values.shape, root.shape)
         and root.shape.element_type == ElementType.FLOAT32
-        and all(axis.interior_padding == 0 for axis in axes)
-        and all(min(axis.edge_padding_low, axis.edge_padding_high) >= 0 for axis in axes)
+        and all(axis.interior == 0 for axis in axes)
+        and all(min(axis.low, axis.high) >= 0 for axis in axes)
         and all(values.shape.dimensions[n] == root.shape.dimensions[n] for n in (0, last))
     )
     if not plain or number is None:
@@ -68,5 +68,5 @@ def padding_of(hlo: HloModule, fusion: Any, pool: p.Pooling) -> Padding | None:
     )
     if not fits:
         return None
-    low = sides([axes[n].edge_padding_low for n in pooled], 0)
+    low = sides([axes[n].low for n in pooled], 0)
     return Padding(values, number, low, sides([values.shape.dimensions[n] for n in pooled], 1))

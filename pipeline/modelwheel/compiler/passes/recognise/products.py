@@ -7,12 +7,13 @@ product is one for the runtime's kernels too, and all batch sizes can read the s
 
 from __future__ import annotations
 
-from typing import Any
+import math
 
 from ....dtypes import ElementType
 from ....program.arrays import Slice, overlap
 from ...ir import thunks as p
-from ...ir.hlo import HloModule, array_of
+from ...ir.hlo import DotNumbers, Instruction
+from ...ir.match import array_of, behind_bitcasts, parameter_of
 from ...ir.memory import Memory
 from ...ir.thunks import Array
 
@@ -20,61 +21,56 @@ _TYPES = (ElementType.FLOAT32, ElementType.FLOAT64)
 """Those for which the runtime has kernels with vectors of the CPU; for others XLA's kernel stays."""
 
 
-def product(dims: Any, lhs: Array, rhs: Array, out: Array) -> p.Dot:
-    """The product of two arrays; `dims` is an `xla.DotDimensionNumbers`."""
-    contracted = 1
-    for axis in dims.lhs_contracting_dimensions:
-        contracted *= lhs.shape[axis]
+def product(axes: DotNumbers, lhs: Array, rhs: Array, out: Array) -> p.Dot:
+    """The product of two arrays."""
+    contracted = math.prod(lhs.shape[axis] for axis in axes.lhs_contracting)
     return p.Dot(
         operations=2 * out.elements * contracted,
         lhs=lhs,
         rhs=rhs,
         out=out,
-        lhs_batch=tuple(dims.lhs_batch_dimensions),
-        rhs_batch=tuple(dims.rhs_batch_dimensions),
-        lhs_contracting=tuple(dims.lhs_contracting_dimensions),
-        rhs_contracting=tuple(dims.rhs_contracting_dimensions),
+        lhs_batch=axes.lhs_batch,
+        rhs_batch=axes.rhs_batch,
+        lhs_contracting=axes.lhs_contracting,
+        rhs_contracting=axes.rhs_contracting,
     )
 
 
-def vector_product(
-    hlo: HloModule, instruction: Any, kernel: p.Kernel, memory: Memory
-) -> p.Dot | None:
+def vector_product(instruction: Instruction, kernel: p.Kernel, memory: Memory) -> p.Dot | None:
     """The product of a matrix and a vector that a kernel computes, with what it adds; None if it does anything else.
 
     Args:
-        hlo: The module.
-        instruction: The `xla.HloInstructionProto` that XLA made the kernel of.
+        instruction: The instruction that XLA made the kernel of.
         kernel: Its call.
         memory: Has room for the product if the sum replaces what is added.
     """
-    dot, addend = _parts(hlo, instruction)
-    if dot is None or not _is_plain(dot) or len(kernel.results) != 1:
+    dot, addend = _parts(instruction)
+    axes = None if dot is None else _plain_axes(dot)
+    if dot is None or axes is None or len(kernel.results) != 1:
         return None
-    operands = hlo.operands(dot)
+    operands = dot.operands
     fused = instruction.opcode == "fusion"
-    numbers = [_parameter(hlo, o) for o in operands] if fused else [0, 1]
-    if len(kernel.arguments) != len(instruction.operand_ids) or None in numbers:
+    numbers = [parameter_of(o) for o in operands] if fused else [0, 1]
+    if len(kernel.arguments) != len(instruction.operands) or None in numbers:
         return None
     lhs, rhs = (
         array_of(operand.shape, kernel.arguments[number])
         for operand, number in zip(operands, numbers, strict=True)
         if number is not None
     )
-    found = product(dot.dot_dimension_numbers, lhs, rhs, array_of(dot.shape, kernel.results[0]))
+    found = product(axes, lhs, rhs, array_of(dot.shape, kernel.results[0]))
     if addend is None:
         return found
     return _with_addend(found, kernel, kernel.arguments[addend], memory)
 
 
 def product_of_values(
-    hlo: HloModule, instruction: Any, kernel: p.Kernel, values: Slice
-) -> tuple[Any, p.Dot] | None:
+    instruction: Instruction, kernel: p.Kernel, values: Slice
+) -> tuple[Instruction, p.Dot] | None:
     """A product of a matrix and a vector, one of which the kernel computes first.
 
     Args:
-        hlo: The module.
-        instruction: The `xla.HloInstructionProto` that XLA made the kernel of.
+        instruction: The instruction that XLA made the kernel of.
         kernel: Its call.
         values: Where another step may write what the kernel computes first.
 
@@ -83,11 +79,12 @@ def product_of_values(
     """
     if instruction.opcode != "fusion" or len(kernel.results) != 1:
         return None
-    dot = hlo.behind_bitcasts(hlo.called_root(instruction))
-    if not _is_plain(dot) or len(kernel.arguments) != len(instruction.operand_ids):
+    dot = behind_bitcasts(instruction.called_root)
+    axes = _plain_axes(dot)
+    if axes is None or len(kernel.arguments) != len(instruction.operands):
         return None
-    operands = hlo.operands(dot)
-    numbers = [_parameter(hlo, operand) for operand in operands]
+    operands = dot.operands
+    numbers = [parameter_of(operand) for operand in operands]
     if numbers.count(None) != 1:
         return None
     lhs, rhs = (
@@ -95,36 +92,29 @@ def product_of_values(
         for operand, number in zip(operands, numbers, strict=True)
     )
     out = array_of(dot.shape, kernel.results[0])
-    found = product(dot.dot_dimension_numbers, lhs, rhs, out)
+    found = product(axes, lhs, rhs, out)
     return operands[numbers.index(None)], found
 
 
-def _parts(hlo: HloModule, instruction: Any) -> tuple[Any | None, int | None]:
+def _parts(instruction: Instruction) -> tuple[Instruction | None, int | None]:
     """The product in a kernel, and the number of the argument that it adds."""
     if instruction.opcode != "fusion":
         return instruction, None
-    root = hlo.called_root(instruction)
+    root = instruction.called_root
     if root.opcode != "add":
         return root, None
-    one, other = (hlo.behind_bitcasts(operand) for operand in hlo.operands(root))
+    one, other = (behind_bitcasts(operand) for operand in root.operands)
     for dot, addend in ((one, other), (other, one)):
         if dot.opcode == "dot" and addend.opcode == "parameter":
             return dot, addend.parameter_number
     return None, None
 
 
-def _is_plain(dot: Any) -> bool:
-    return (
-        dot.opcode == "dot"
-        and dot.shape.element_type in _TYPES
-        and not dot.dot_dimension_numbers.lhs_batch_dimensions
-        and len(dot.shape.dimensions) <= 2
-    )
-
-
-def _parameter(hlo: HloModule, operand: Any) -> int | None:
-    source = hlo.behind_bitcasts(operand)
-    return int(source.parameter_number) if source.opcode == "parameter" else None
+def _plain_axes(dot: Instruction) -> DotNumbers | None:
+    """The axes of a product without batches; None of anything else."""
+    axes = dot.dot
+    plain = dot.shape.element_type in _TYPES and dot.shape.rank <= 2
+    return axes if axes is not None and plain and not axes.lhs_batch else None
 
 
 def _with_addend(dot: p.Dot, kernel: p.Kernel, addend: Slice, memory: Memory) -> p.Dot | None:
