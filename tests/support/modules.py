@@ -1,128 +1,132 @@
-"""Small HLO modules made by hand, for tests of what reads them."""
+"""HLO modules from text, and the thunks that XLA emits for them, for tests of what reads them."""
 
 from __future__ import annotations
 
-import math
-from types import SimpleNamespace
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from modelwheel.compiler.ir import thunks as p
-from modelwheel.compiler.ir.hlo import HloModule
-from modelwheel.compiler.ir.thunks import Array
+from modelwheel.compiler.ir.hlo import Instruction
+from modelwheel.compiler.ir.hlo_text import read_text
+from modelwheel.compiler.ir.match import array_of, behind_bitcasts
+from modelwheel.compiler.ir.memory import Memory
+from modelwheel.compiler.ir.operations import operations_of
 from modelwheel.compiler.passes.epilogues import Emitted
-from modelwheel.dtypes import ElementType
+from modelwheel.compiler.passes.recognise.products import product
 from modelwheel.program.arrays import Allocation, Slice
-from tests.support.thunks import array, dense
 
-ENTRY = "entry"
-
-
-def shape(*dimensions: int, element: ElementType = ElementType.FLOAT32) -> SimpleNamespace:
-    """A row-major shape."""
-    layout = SimpleNamespace(minor_to_major=tuple(reversed(range(len(dimensions)))))
-    return SimpleNamespace(element_type=element, dimensions=dimensions, layout=layout)
+_WITHOUT_THUNK = ("parameter", "constant", "bitcast", "get-tuple-element", "tuple", "while")
 
 
-class Steps:
-    """A module and the thunks that XLA emits for it; each value has an allocation of its own, by name."""
+def edited(text: str, *changes: tuple[str, str]) -> str:
+    """A text in which parts, which it has, are replaced everywhere."""
+    for old, new in changes:
+        assert old in text, f"{old!r} is not in the text"
+        text = text.replace(old, new)
+    return text
 
-    def __init__(self) -> None:
-        self._computations: dict[str, list[SimpleNamespace]] = {ENTRY: []}
-        self._names: dict[tuple[str, str], SimpleNamespace] = {}
-        self.emitted: list[Emitted] = []
-        self.allocations: list[str] = []
-        self._shared: dict[str, str] = {}
 
-    def add(
-        self, name: str, opcode: str, of: Any, *operands: str, within: str = ENTRY, **fields: Any
-    ) -> str:
-        """Adds an instruction to a computation; `calls` names the one that it calls."""
-        ids = [self._names[within, operand].id for operand in operands]
-        unique = name if within == ENTRY else f"{within}/{name}"
-        rest = {"dimensions": [], "parameter_number": 0, "calls": None, **fields}
-        instruction = SimpleNamespace(
-            id=len(self._names), name=unique, opcode=opcode, shape=of, operand_ids=ids, **rest
+class Emission:
+    """A module, and the thunks that XLA emits for a computation: a product of each dot, a kernel of each other operation.
+
+    Each array has an allocation of its own, but for those that a bitcast only names.
+
+    Args:
+        text: XLA's text of the module.
+        changes: Parts of it that are replaced.
+        at: Values, by name, that are elsewhere: where another value is, or in a slice.
+        computation: The name of the computation; by default the entry.
+    """
+
+    def __init__(
+        self,
+        text: str,
+        *changes: tuple[str, str],
+        at: Mapping[str, str | Slice] | None = None,
+        computation: str | None = None,
+    ) -> None:
+        self.hlo = read_text(edited(text, *changes))
+        (self._computation,) = (
+            c for c in self.hlo.computations if c.name == (computation or self.hlo.entry.name)
         )
-        self._names[within, name] = instruction
-        self._computations.setdefault(within, []).append(instruction)
-        return name
+        self._at = dict(at or {})
+        self._owners = [
+            one
+            for one in self._computation.instructions
+            if one.opcode != "bitcast" and not one.shape.tuple_shapes and one.name not in self._at
+        ]
+        self.emitted = [
+            Emitted(self._thunk(one), one.name)
+            for one in self._computation.instructions
+            if one.opcode not in _WITHOUT_THUNK
+        ]
+
+    def value(self, name: str) -> Instruction:
+        """An instruction of the computation."""
+        (found,) = (one for one in self._computation.instructions if one.name == name)
+        return found
+
+    def allocation(self, name: str) -> int:
+        """The allocation that holds a value alone."""
+        return self._owners.index(self.value(name))
 
     def place(self, name: str) -> Slice:
-        """Where a value of the entry computation is."""
-        name = self._shared.get(name, name)
-        if name not in self.allocations:
-            self.allocations.append(name)
-        return dense(self._names[ENTRY, name].shape.dimensions, self.allocations.index(name)).slice
+        """Where a value is."""
+        value = behind_bitcasts(self.value(name))
+        other = self._at.get(value.name)
+        if isinstance(other, Slice):
+            return other
+        if other is not None:
+            return self.place(other).model_copy(update={"size": _bytes(value)})
+        return Slice(allocation=self._owners.index(value), offset=0, size=_bytes(value))
 
-    def given(self, name: str, of: Any) -> str:
-        """A value that is in memory from the start."""
-        self.add(name, "parameter", of)
-        self.place(name)
-        return name
+    def array(self, name: str) -> p.Array:
+        """A value as an array."""
+        return array_of(self.value(name).shape, self.place(name))
 
-    def product(self, name: str, of: Any, lhs: str) -> str:
-        """A product of a value with a matrix of its own."""
-        weights = self.given(f"{name}.w", shape(4, of.dimensions[-1]))
-        self.add(name, "dot", of, lhs, weights)
-        rows = math.prod(of.dimensions) // of.dimensions[-1]
-        dot = p.Dot(
-            operations=1,
-            lhs=self._array(lhs, (rows, 4)),
-            rhs=self._array(weights, (4, of.dimensions[-1])),
-            out=self._array(name, (rows, of.dimensions[-1])),
-            lhs_batch=(),
-            rhs_batch=(),
-            lhs_contracting=(1,),
-            rhs_contracting=(0,),
+    def kernel(self, name: str | None = None) -> tuple[Instruction, p.Kernel]:
+        """An instruction, by default the root, and its call."""
+        value = self._computation.root if name is None else self.value(name)
+        thunk = self.step(value.name).thunk
+        assert isinstance(thunk, p.Kernel)
+        return value, thunk
+
+    def step(self, name: str) -> Emitted:
+        """The step of an instruction."""
+        (found,) = (one for one in self.emitted if one.instruction == name)
+        return found
+
+    def insert(self, before: str, *thunks: p.Thunk) -> None:
+        """Adds thunks of instructions that the module does not have."""
+        place = self.emitted.index(self.step(before))
+        self.emitted[place:place] = [Emitted(thunk, "other") for thunk in thunks]
+
+    def memory(self, results: Sequence[str] = (), **kinds: str) -> Memory:
+        """All allocations: parameters are the callers', all others temporary, but for what `kinds` says by name."""
+        defaults = {"parameter": "parameter", "constant": "constant"}
+        allocations = (
+            {"index": index, "size": _bytes(one)}
+            | {"kind": kinds.get(one.name, defaults.get(one.opcode, "temporary"))}
+            for index, one in enumerate(self._owners)
         )
-        self.emitted.append(Emitted(dot, name))
-        return name
-
-    def _array(self, name: str, extents: tuple[int, ...]) -> Array:
-        order = tuple(reversed(range(len(extents))))
-        part = self.place(name)
-        return array(extents, order, part.allocation).model_copy(update={"slice": part})
-
-    def fusion(
-        self, name: str, of: Any, *operands: str, result: str | None = None, calls: str = ""
-    ) -> str:
-        """A kernel that has the computation `calls`; its result may be where another value was."""
-        self.add(name, "fusion", of, *operands, calls=calls or name)
-        if result is not None:
-            self._shared[name] = result
-        return self.kernel(name, operands, self.place(name))
-
-    def kernel(self, name: str, operands: tuple[str, ...], result: Slice) -> str:
-        """A kernel of XLA."""
-        kernel = p.Kernel(
-            operations=1,
-            symbol=name,
-            workgroups=(1, 1, 1),
-            arguments=tuple(map(self.place, operands)),
-            results=(result,),
+        return Memory(
+            [Allocation.model_validate(one) for one in allocations], list(map(self.place, results))
         )
-        self.emitted.append(Emitted(kernel, name))
-        return name
 
-    def build(self) -> HloModule:
-        """The module; the last instruction of each computation is its root."""
-        numbers = {name: number for number, name in enumerate(self._computations)}
-        for instruction in self._names.values():
-            called = instruction.calls
-            instruction.called_computation_ids = [] if called is None else [numbers[called]]
-        computations = [
-            SimpleNamespace(id=numbers[name], instructions=body, root_id=body[-1].id)
-            for name, body in self._computations.items()
-        ]
-        return HloModule(SimpleNamespace(computations=computations, entry_computation_id=0))
-
-    def kinds(self) -> list[Allocation]:
-        """All allocations; parameters of the module are the callers', all others temporary."""
-        return [
-            Allocation(
-                index=index,
-                size=self.place(name).size,
-                kind="parameter" if self._names[ENTRY, name].opcode == "parameter" else "temporary",
+    def _thunk(self, value: Instruction) -> p.Thunk:
+        if value.dot is not None:
+            operands = (
+                array_of(one.shape, self.place(one.name)) for one in (*value.operands, value)
             )
-            for index, name in enumerate(self.allocations)
-        ]
+            return product(value.dot, *operands)
+        return p.Kernel(
+            operations=operations_of(value),
+            symbol=value.name,
+            workgroups=(1, 1, 1),
+            arguments=tuple(self.place(one.name) for one in value.operands),
+            results=(self.place(value.name),),
+        )
+
+
+def _bytes(value: Instruction) -> int:
+    assert value.shape.element_type is not None
+    return value.shape.elements * value.shape.element_type.item_bytes

@@ -3,292 +3,174 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from modelwheel.compiler.ir import thunks as p
-from modelwheel.compiler.ir.hlo import HloModule
-from modelwheel.compiler.ir.memory import Memory
-from modelwheel.compiler.ir.thunks import Array
-from modelwheel.compiler.passes.epilogues import Emitted
 from modelwheel.compiler.passes.joining import join_epilogues
-from modelwheel.dtypes import ElementType
-from modelwheel.program.arrays import Allocation, Slice
-from tests.support.modules import shape as make_shape
-from tests.support.thunks import dense
+from modelwheel.program.arrays import Slice
+from tests.support.modules import Emission
 
 OUTER, INNER, QUERIES, KEYS, DEPTH, FEATURES = 2, 3, 4, 64, 6, 7
-SCORES, ROWS = (OUTER, INNER, QUERIES, KEYS), (OUTER, INNER, QUERIES)
-ASKED, TOLD = (OUTER, INNER, QUERIES, DEPTH), (OUTER, INNER, DEPTH, KEYS)
-VALUES, ANSWERS = (OUTER, INNER, KEYS, FEATURES), (OUTER, INNER, QUERIES, FEATURES)
-PLACES = OUTER * QUERIES
-WIDTH, RESULT = INNER * DEPTH, (PLACES, INNER * FEATURES)
+WIDTH = INNER * DEPTH
+
+ATTENTION = """
+maximum {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT larger = f32[] maximum(a, b)
+}
+
+add {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT sum = f32[] add(a, b)
+}
+
+queries {
+  product = f32[8,18] parameter(0)
+  bias = f32[3,6] parameter(1)
+  split = f32[2,4,3,6] bitcast(product)
+  biases = f32[2,4,3,6] broadcast(bias), dimensions={2,3}
+  sum = f32[2,4,3,6] add(split, biases)
+  moved = f32[2,3,4,6] transpose(sum), dimensions={0,2,1,3}
+  ROOT heads = f32[2,3,4,6] copy(moved)
+}
+
+keys {
+  product = f32[128,18] parameter(0)
+  bias = f32[3,6] parameter(1)
+  split = f32[2,64,3,6] bitcast(product)
+  biases = f32[2,64,3,6] broadcast(bias), dimensions={2,3}
+  sum = f32[2,64,3,6] add(split, biases)
+  moved = f32[2,3,6,64] transpose(sum), dimensions={0,2,3,1}
+  ROOT heads = f32[2,3,6,64] copy(moved)
+}
+
+values {
+  product = f32[128,21] parameter(0)
+  bias = f32[3,7] parameter(1)
+  split = f32[2,64,3,7] bitcast(product)
+  biases = f32[2,64,3,7] broadcast(bias), dimensions={2,3}
+  sum = f32[2,64,3,7] add(split, biases)
+  moved = f32[2,3,64,7] transpose(sum), dimensions={0,2,1,3}
+  ROOT heads = f32[2,3,64,7] copy(moved)
+}
+
+scaled {
+  scores = f32[2,3,4,64] parameter(0)
+  tokens = s32[2,64] parameter(1)
+  scale = f32[] constant(0.5)
+  scales = f32[2,3,4,64] broadcast(scale), dimensions={}
+  scaled = f32[2,3,4,64] multiply(scores, scales)
+  MASKED
+}
+
+windows {
+  x = f32[2,3,4,64] parameter(0)
+  start = f32[] parameter(1)
+  ROOT windows = f32[2,3,4,2] reduce-window(x, start), window={size=1x1x1x32 stride=1x1x1x32}, to_apply=maximum
+}
+
+largest {
+  x = f32[2,3,4,2] parameter(0)
+  start = f32[] parameter(1)
+  ROOT largest = f32[2,3,4] reduce(x, start), dimensions={3}, to_apply=maximum
+}
+
+powers {
+  largest = f32[2,3,4] parameter(0)
+  scores = f32[2,3,4,64] parameter(1)
+  tokens = s32[2,64] parameter(2)
+  other_scale = f32[] constant(0.5)
+  scales = f32[2,3,4,64] broadcast(other_scale), dimensions={}
+  scaled = f32[2,3,4,64] multiply(scores, scales)
+  MASKED_AGAIN
+  rows = f32[2,3,4,64] broadcast(largest), dimensions={0,1,2}
+  less = f32[2,3,4,64] subtract(masked, rows)
+  ROOT powers = f32[2,3,4,64] exponential(less)
+}
+
+window_sums {
+  x = f32[2,3,4,64] parameter(0)
+  start = f32[] parameter(1)
+  ROOT windows = f32[2,3,4,2] reduce-window(x, start), window={size=1x1x1x32 stride=1x1x1x32}, to_apply=add
+}
+
+sums {
+  x = f32[2,3,4,2] parameter(0)
+  start = f32[] parameter(1)
+  ROOT sums = f32[2,3,4] reduce(x, start), dimensions={3}, to_apply=add
+}
+
+shares {
+  powers = f32[2,3,4,64] parameter(0)
+  sums = f32[2,3,4] parameter(1)
+  rows = f32[2,3,4,64] broadcast(sums), dimensions={0,1,2}
+  ROOT shares = f32[2,3,4,64] divide(powers, rows)
+}
+
+joined {
+  heads = f32[2,3,4,7] parameter(0)
+  moved = f32[2,4,3,7] transpose(heads), dimensions={0,2,1,3}
+  ordered = f32[2,4,3,7] copy(moved)
+  ROOT rows = f32[8,21] bitcast(ordered)
+}
+
+ENTRY main {
+  tokens = s32[2,64] parameter(0)
+  xq = f32[8,8] parameter(1)
+  wq = f32[8,18] parameter(2)
+  bq = f32[3,6] parameter(3)
+  vq = f32[8,18] dot(xq, wq), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  q = f32[2,3,4,6] fusion(vq, bq), kind=kLoop, calls=queries
+  xk = f32[128,8] parameter(4)
+  wk = f32[8,18] parameter(5)
+  bk = f32[3,6] parameter(6)
+  vk = f32[128,18] dot(xk, wk), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  k = f32[2,3,6,64] fusion(vk, bk), kind=kLoop, calls=keys
+  xv = f32[128,8] parameter(7)
+  wv = f32[8,21] parameter(8)
+  bv = f32[3,7] parameter(9)
+  vv = f32[128,21] dot(xv, wv), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  v = f32[2,3,64,7] fusion(vv, bv), kind=kLoop, calls=values
+  qk = f32[2,3,4,64] dot(q, k), lhs_batch_dims={0,1}, lhs_contracting_dims={3}, rhs_batch_dims={0,1}, rhs_contracting_dims={2}
+  scaled = f32[2,3,4,64] fusion(qk, tokens), kind=kLoop, calls=scaled
+  least = f32[] constant(-inf)
+  window_largest = f32[2,3,4,2] fusion(scaled, least), kind=kLoop, calls=windows
+  largest = f32[2,3,4] fusion(window_largest, least), kind=kLoop, calls=largest
+  powers = f32[2,3,4,64] fusion(largest, qk, tokens), kind=kLoop, calls=powers
+  zero = f32[] constant(0)
+  window_sums = f32[2,3,4,2] fusion(powers, zero), kind=kLoop, calls=window_sums
+  sums = f32[2,3,4] fusion(window_sums, zero), kind=kLoop, calls=sums
+  shares = f32[2,3,4,64] fusion(powers, sums), kind=kLoop, calls=shares
+  pv = f32[2,3,4,7] dot(shares, v), lhs_batch_dims={0,1}, lhs_contracting_dims={3}, rhs_batch_dims={0,1}, rhs_contracting_dims={2}
+  joined = f32[8,21] fusion(pv), kind=kLoop, calls=joined
+  wo = f32[21,8] parameter(10)
+  y = f32[8,8] dot(joined, wo), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT results = (f32[8,8]) tuple(y)
+}
+"""
+UNMASKED = "masked = f32[2,3,4,64] bitcast(scaled)"
 
 
-def _like(value: Any, element: ElementType) -> SimpleNamespace:
-    return make_shape(*value.shape.dimensions, element=element)
-
-
-class _Module:
-    """A module under construction, and the thunks of its entry computation."""
-
-    def __init__(self) -> None:
-        self.computations: list[list[SimpleNamespace]] = [[]]
-        self.count = 0
-        self.places: dict[int, Array] = {}
-        self.emitted: list[Emitted] = []
-        self.reducers = {name: self._reducer(name) for name in ("add", "maximum")}
-
-    def add(
-        self, opcode: str, shape: Any, *operands: Any, into: int = 0, **fields: Any
-    ) -> SimpleNamespace:
-        rest = {
-            "called_computation_ids": [],
-            "dimensions": [],
-            "parameter_number": 0,
-            "metadata": SimpleNamespace(op_name=""),
-            **fields,
-        }
-        made = SimpleNamespace(
-            id=self.count,
-            name=f"{opcode}.{self.count}",
-            opcode=opcode,
-            shape=shape,
-            operand_ids=[operand.id for operand in operands],
-            **rest,
-        )
-        self.count += 1
-        self.computations[into].append(made)
-        return made
-
-    def _reducer(self, opcode: str) -> int:
-        number = self._computation()
-        operands = [
-            self.add("parameter", make_shape(), into=number, parameter_number=n) for n in (0, 1)
-        ]
-        self.add(opcode, make_shape(), *operands, into=number)
-        return number
-
-    def _computation(self) -> int:
-        self.computations.append([])
-        return len(self.computations) - 1
-
-    def memory(self, value: Any, thunk: Any = None) -> Any:
-        """Gives a value memory of its own, and a step if something computes it."""
-        array = dense(value.shape.dimensions, len(self.places))
-        self.places[value.id] = array
-        if thunk is not None:
-            self.emitted.append(Emitted(thunk(array), value.name))
-        return value
-
-    def input(self, *shape: int, element: ElementType = ElementType.FLOAT32) -> Any:
-        return self.memory(self.add("parameter", make_shape(*shape, element=element)))
-
-    def number(
-        self, value: float, into: int = 0, element: ElementType = ElementType.FLOAT32
-    ) -> Any:
-        values = {"f32s": [value], "s32s": [value]}
-        kind = "f32s" if element == ElementType.FLOAT32 else "s32s"
-        literal = SimpleNamespace(**{name: values[name] if name == kind else [] for name in values})
-        found = self.add("constant", make_shape(element=element), into=into, literal=literal)
-        return self.memory(found) if into == 0 else found
-
-    def dot(self, shape: Any, lhs: Any, rhs: Any, batch: int = 0, rhs_axis: int = 0) -> Any:
-        value, axes = self.add("dot", make_shape(*shape), lhs, rhs), tuple(range(batch))
-
-        def thunk(out: Array) -> p.Dot:
-            return p.Dot(
-                operations=10,
-                lhs=self.places[lhs.id],
-                rhs=self.places[rhs.id],
-                out=out,
-                lhs_batch=axes,
-                rhs_batch=axes,
-                lhs_contracting=(batch + 1,),
-                rhs_contracting=(batch + rhs_axis,),
-            )
-
-        return self.memory(value, thunk)
-
-    def fusion(self, *operands: Any) -> _Fusion:
-        return _Fusion(self, operands)
-
-    def build(self) -> HloModule:
-        found = [
-            SimpleNamespace(id=number, instructions=all_, root_id=all_[-1].id)
-            for number, all_ in enumerate(self.computations)
-        ]
-        return HloModule(SimpleNamespace(computations=found, entry_computation_id=0))
-
-
-class _Fusion:
-    """A fusion under construction."""
-
-    def __init__(self, module: _Module, operands: tuple[Any, ...]) -> None:
-        self.module = module
-        self.operands = operands
-        self.number = module._computation()
-        self.parameters = [
-            self.add("parameter", operand.shape, parameter_number=number)
-            for number, operand in enumerate(operands)
-        ]
-
-    def add(self, opcode: str, shape: Any, *operands: Any, **fields: Any) -> Any:
-        return self.module.add(opcode, shape, *operands, into=self.number, **fields)
-
-    def scaled(self, value: Any, factor: float) -> Any:
-        return self.add("multiply", value.shape, value, self.repeated(factor, value.shape))
-
-    def repeated(self, number: float, shape: Any) -> Any:
-        constant = self.module.number(number, self.number, shape.element_type)
-        return self.add("broadcast", shape, constant)
-
-    def compared(self, one: Any, other: Any, direction: str) -> Any:
-        kinds = {"comparison_direction": direction, "comparison_type": "SIGNED"}
-        return self.add("compare", _like(one, ElementType.BOOL), one, other, **kinds)
-
-    def here(self, tokens: Any) -> Any:
-        """Which tokens are not 0, for all scores."""
-        condition = self.compared(tokens, self.repeated(0, tokens.shape), "NE")
-        return self._for_scores(condition, [0, 3])
-
-    def causal(self) -> Any:
-        """Whether a key is not behind the query, for all scores."""
-        square = make_shape(QUERIES, KEYS, element=ElementType.INT32)
-        query, key = (self.add("iota", square, dimensions=[axis]) for axis in (0, 1))
-        return self._for_scores(self.compared(query, key, "GE"), [2, 3])
-
-    def _for_scores(self, value: Any, axes: list[int]) -> Any:
-        shape = make_shape(*SCORES, element=value.shape.element_type)
-        return self.add("broadcast", shape, value, dimensions=axes)
-
-    def chosen(self, condition: Any, scores: Any, number: float, *, negated: bool = False) -> Any:
-        """The scores where a condition is true or, if it is negated, false."""
-        other = self.repeated(number, scores.shape)
-        values = (other, scores) if negated else (scores, other)
-        return self.add("select", scores.shape, condition, *values)
-
-    def lowered(self, condition: Any, scores: Any) -> Any:
-        """The scores, less a large number where a condition is true."""
-        factor = self.add("convert", scores.shape, condition)
-        return self.add("add", scores.shape, scores, self.scaled(factor, -1e9))
-
-    def done(self) -> Any:
-        root = self.module.computations[self.number][-1]
-        value = self.module.add(
-            "fusion", root.shape, *self.operands, called_computation_ids=[self.number]
-        )
-
-        def thunk(out: Array) -> p.Kernel:
-            return p.Kernel(
-                operations=1,
-                symbol="fusion",
-                workgroups=(1, 1, 1),
-                arguments=tuple(self.module.places[one.id].slice for one in self.operands),
-                results=(out.slice,),
-            )
-
-        return self.module.memory(value, thunk)
-
-
-def _heads(module: _Module, width: int, to: tuple[int, ...], axes: tuple[int, ...]) -> Any:
-    """A product with a bias, as heads whose axes are in another order."""
-    rows = math.prod(to) // (INNER * width)
-    x, weights = module.input(rows, 8), module.input(8, INNER * width)
-    product = module.dot((rows, INNER * width), x, weights)
-    bias = module.input(INNER, width)
-    fusion = module.fusion(product, bias)
-    split = make_shape(OUTER, rows // OUTER, INNER, width)
-    value = fusion.add("bitcast", split, fusion.parameters[0])
-    added = fusion.add("broadcast", split, fusion.parameters[1], dimensions=[2, 3])
-    value = fusion.add("add", split, value, added)
-    moved = fusion.add("transpose", make_shape(*to), value, dimensions=list(axes))
-    fusion.add("copy", make_shape(*to), moved)
-    return fusion.done()
-
-
-def _reduced(module: _Module, value: Any, reducer: str, start: float) -> Any:
-    """A reduction of rows, in windows of 32 first."""
-    constant = module.number(start)
-    fusion = module.fusion(value, constant)
-    single = {"padding_low": 0, "padding_high": 0, "window_dilation": 1, "base_dilation": 1}
-    windows = [
-        SimpleNamespace(size=size, stride=size, window_reversal=False, **single)
-        for size in (1, 1, 1, 32)
-    ]
-    called = {"called_computation_ids": [module.reducers[reducer]]}
-    fusion.add(
-        "reduce-window",
-        make_shape(*ROWS, KEYS // 32),
-        *fusion.parameters,
-        window=SimpleNamespace(dimensions=windows),
-        **called,
-    )
-    first = fusion.done()
-    fusion = module.fusion(first, constant)
-    fusion.add("reduce", make_shape(*ROWS), *fusion.parameters, dimensions=[3], **called)
-    return fusion.done()
-
-
-def _attention(
-    *,
-    scale: float = 0.5,
-    other_scale: float = 0.5,
-    reducer: str = "maximum",
-    total: str = "powers",
-    read_twice: bool = False,
-    moved: bool = True,
-    masked: Callable[[_Fusion, Any, Any], Any] = lambda _, scores, __: scores,
-    other_masked: Callable[[_Fusion, Any, Any], Any] | None = None,
-) -> tuple[p.Thunk, ...]:
-    module = _Module()
-    tokens = module.input(OUTER, KEYS, element=ElementType.INT32)
-    if moved:
-        queries = _heads(module, DEPTH, ASKED, (0, 2, 1, 3))
-        keys = _heads(module, DEPTH, TOLD, (0, 2, 3, 1))
-        values = _heads(module, FEATURES, VALUES, (0, 2, 1, 3))
-    else:
-        queries, keys, values = (module.input(*shape) for shape in (ASKED, TOLD, VALUES))
-    scores = module.dot(SCORES, queries, keys, 2)
-    fusion = module.fusion(scores, tokens)
-    masked(fusion, fusion.scaled(fusion.parameters[0], scale), fusion.parameters[1])
-    scaled = fusion.done()
-    largest = _reduced(module, scaled, reducer, -math.inf)
-    fusion = module.fusion(largest, scores, tokens)
-    again = fusion.scaled(fusion.parameters[1], other_scale)
-    again = (other_masked or masked)(fusion, again, fusion.parameters[2])
-    rows = fusion.add("broadcast", again.shape, fusion.parameters[0], dimensions=[0, 1, 2])
-    fusion.add("exponential", again.shape, fusion.add("subtract", again.shape, again, rows))
-    powers = fusion.done()
-    sums = _reduced(module, powers if total == "powers" else scaled, "add", 0.0)
-    fusion = module.fusion(powers, sums)
-    rows = fusion.add("broadcast", again.shape, fusion.parameters[1], dimensions=[0, 1, 2])
-    fusion.add("divide", again.shape, fusion.parameters[0], rows)
-    answers = module.dot(ANSWERS, fusion.done(), values, 2)
-    fusion = module.fusion(answers)
-    whole = make_shape(OUTER, QUERIES, INNER, FEATURES)
-    value = fusion.add("transpose", whole, fusion.parameters[0], dimensions=[0, 2, 1, 3])
-    fusion.add("bitcast", make_shape(*RESULT), fusion.add("copy", whole, value))
-    result = fusion.done()
-    last = module.dot((PLACES, 8), result, module.input(INNER * FEATURES, 8))
-    module.add("tuple", make_shape(), last, *([powers] if read_twice else []))
-    allocations = [
-        Allocation(index=number, size=place.slice.size, kind="temporary")
-        for number, place in enumerate(module.places.values())
-    ]
-    memory = Memory(allocations, [module.places[last.id].slice])
-    return tuple(one.thunk for one in join_epilogues(module.build(), module.emitted, memory))
+def _joined(
+    *changes: tuple[str, str], masked: str = UNMASKED, again: str | None = None
+) -> list[p.Thunk]:
+    """The steps of attention whose scores are masked, differently before they are raised to powers if `again` is given."""
+    masks = (("MASKED_AGAIN", again or masked), ("MASKED", masked))
+    emission = Emission(ATTENTION, *masks, *changes)
+    joined = join_epilogues(emission.hlo, emission.emitted, emission.memory(["y"]))
+    return [one.thunk for one in joined]
 
 
 def test_scores_softmax_and_values_are_one_step() -> None:
-    *products, attention, last = _attention()
+    """dot(softmax(dot(q + bias, k + bias) * scale), v + bias), with copied heads => three dots {shift}, attention {scale}"""
+    *products, attention, last = _joined()
     assert isinstance(attention, p.Attention)
     assert (attention.heads, attention.queries, attention.keys) == ((OUTER, INNER), QUERIES, KEYS)
     assert (attention.depth, attention.features, attention.scale) == (DEPTH, FEATURES, 0.5)
-    assert attention.operations == 20
+    assert attention.operations == 2 * OUTER * INNER * QUERIES * KEYS * (DEPTH + FEATURES)
     assert isinstance(last, p.Dot)
     assert last.lhs.slice == attention.output.slice
     # Each head is read from, and written to, rows of all heads.
@@ -307,7 +189,13 @@ def test_scores_softmax_and_values_are_one_step() -> None:
 
 
 def test_heads_are_read_where_they_are() -> None:
-    attention, _ = _attention(moved=False)
+    """Heads that no kernel has copied are operands as they are."""
+    inputs = {
+        "q = f32[2,3,4,6] fusion(vq, bq), kind=kLoop, calls=queries": "q = f32[2,3,4,6] parameter(11)",
+        "k = f32[2,3,6,64] fusion(vk, bk), kind=kLoop, calls=keys": "k = f32[2,3,6,64] parameter(12)",
+        "v = f32[2,3,64,7] fusion(vv, bv), kind=kLoop, calls=values": "v = f32[2,3,64,7] parameter(13)",
+    }
+    *_, attention, _ = _joined(*inputs.items())
     assert isinstance(attention, p.Attention)
     assert attention.key.steps == (INNER * DEPTH * KEYS, DEPTH * KEYS, 1, KEYS)
     assert attention.query.steps == (INNER * QUERIES * DEPTH, QUERIES * DEPTH, DEPTH, 1)
@@ -316,49 +204,79 @@ def test_heads_are_read_where_they_are() -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"other_scale": 0.25},
-        {"scale": 0.25},
-        {"scale": math.inf, "other_scale": math.inf},
-        {"reducer": "add"},
-        {"total": "scores"},
-        {"read_twice": True},
+        [("other_scale = f32[] constant(0.5)", "other_scale = f32[] constant(0.25)")],
+        [("  scale = f32[] constant(0.5)", "  scale = f32[] constant(0.25)")],
+        [("scale = f32[] constant(0.5)", "scale = f32[] constant(inf)")],  # both
+        [("to_apply=maximum", "to_apply=add")],
+        [("fusion(powers, zero)", "fusion(scaled, zero)")],
+        [("tuple(y)", "tuple(y, powers)")],
     ],
 )
-def test_anything_else_is_not(changes: dict[str, Any]) -> None:
-    assert not any(isinstance(thunk, p.Attention) for thunk in _attention(**changes))
+def test_anything_else_is_not(changes: list[tuple[str, str]]) -> None:
+    assert not any(isinstance(thunk, p.Attention) for thunk in _joined(*changes))
 
 
 # --- masks ----------------------------------------------------------------------------------------
 
+HERE = """
+  none = s32[] constant(0)
+  nones = s32[2,64] broadcast(none), dimensions={}
+  there = pred[2,64] compare(tokens, nones), direction=NE
+  condition = pred[2,3,4,64] broadcast(there), dimensions={0,3}
+"""
+"""Which tokens are not 0, for all scores."""
+CAUSAL = """
+  query = s32[4,64] iota(), iota_dimension=0
+  key = s32[4,64] iota(), iota_dimension=1
+  behind = pred[4,64] compare(query, key), direction=GE
+  condition = pred[2,3,4,64] broadcast(behind), dimensions={2,3}
+"""
+"""Whether a key is not behind the query, for all scores."""
+CHOSEN = """
+  low = f32[] constant(-2e38)
+  lows = f32[2,3,4,64] broadcast(low), dimensions={}
+  masked = f32[2,3,4,64] select(condition, scaled, lows)
+"""
+"""The scores where the condition is true."""
+NEGATED = CHOSEN.replace("(condition, scaled, lows)", "(condition, lows, scaled)")
+LOWERED = """
+  factor = f32[2,3,4,64] convert(condition)
+  large = f32[] constant(-1e9)
+  larges = f32[2,3,4,64] broadcast(large), dimensions={}
+  penalty = f32[2,3,4,64] multiply(factor, larges)
+  masked = f32[2,3,4,64] add(scaled, penalty)
+"""
+"""The scores, less a large number where the condition is true."""
 
-def _masked(masked: Callable[[_Fusion, Any, Any], Any]) -> tuple[p.Mask, p.Attention]:
-    found = _attention(masked=masked)
-    mask, attention = (one for one in found if isinstance(one, p.Mask | p.Attention))
+
+def _masked(masked: str) -> tuple[p.Mask, p.Attention]:
+    steps = [one for one in _joined(masked=masked) if isinstance(one, p.Mask | p.Attention)]
+    mask, attention = steps
     assert isinstance(mask, p.Mask)
     assert isinstance(attention, p.Attention)
     return mask, attention
 
 
 def test_a_condition_chooses_scores() -> None:
-    mask, attention = _masked(lambda f, scores, tokens: f.chosen(f.here(tokens), scores, -2e38))
+    """softmax(select(tokens != 0, scores, low)) => mask, attention {kept, replacement}"""
+    mask, attention = _masked(HERE + CHOSEN)
     assert (mask.extents, mask.step) == ((OUTER, 1, 1, KEYS), KEYS)
     assert [one.opcode for one in mask.code.operations] == ["read", "constant", "ne"]
     assert mask.code.operations[0].steps == (KEYS, 0, 0, 1)
     assert attention.added is None
-    assert attention.replacement == -2e38
+    assert attention.replacement == pytest.approx(-2e38)
     assert attention.kept == p.Heads(slice=mask.output, start=0, steps=(KEYS, 0, 0, 1))
 
 
 def test_a_condition_may_be_the_opposite() -> None:
-    mask, attention = _masked(
-        lambda f, scores, tokens: f.chosen(f.here(tokens), scores, -math.inf, negated=True)
-    )
+    mask, attention = _masked(HERE + NEGATED.replace("-2e38", "-inf"))
     assert [one.opcode for one in mask.code.operations] == ["read", "constant", "ne", "not"]
     assert attention.replacement is None
 
 
 def test_indices_are_compared() -> None:
-    mask, attention = _masked(lambda f, scores, _: f.chosen(f.causal(), scores, -1.0))
+    """softmax(select(query >= key, scores, low)) => mask of indices, attention {kept}"""
+    mask, attention = _masked(CAUSAL + CHOSEN)
     assert mask.extents == (1, 1, QUERIES, KEYS)
     assert [one.steps for one in mask.code.operations[:2]] == [(0, 0, 1, 0), (0, 0, 0, 1)]
     assert mask.code.operations[-1].opcode == "ge"
@@ -367,7 +285,8 @@ def test_indices_are_compared() -> None:
 
 
 def test_a_computed_value_is_added() -> None:
-    mask, attention = _masked(lambda f, scores, tokens: f.lowered(f.here(tokens), scores))
+    """softmax(scores + (tokens != 0) * low) => mask, attention {added}"""
+    mask, attention = _masked(HERE + LOWERED)
     opcodes = [one.opcode for one in mask.code.operations]
     assert opcodes == ["read", "constant", "ne", "convert", "constant", "multiply"]
     assert not mask.code.is_condition
@@ -376,22 +295,21 @@ def test_a_computed_value_is_added() -> None:
 
 
 @pytest.mark.parametrize(
-    "other",
+    "again",
     [
-        lambda f, scores, _: f.chosen(f.causal(), scores, -2e38),
-        lambda f, scores, tokens: f.chosen(f.here(tokens), scores, -1e38),
-        lambda f, scores, tokens: f.chosen(f.here(tokens), scores, -2e38, negated=True),
-        lambda f, scores, tokens: f.lowered(f.here(tokens), scores),
-        lambda _, scores, __: scores,
+        CAUSAL + CHOSEN,
+        HERE + CHOSEN.replace("-2e38", "-1e38"),
+        HERE + NEGATED,
+        HERE + LOWERED,
+        UNMASKED,
     ],
 )
-def test_the_largest_must_be_that_of_the_same_scores(other: Any) -> None:
-    masked = lambda f, scores, tokens: f.chosen(f.here(tokens), scores, -2e38)
-    found = _attention(masked=masked, other_masked=other)
+def test_the_largest_must_be_that_of_the_same_scores(again: str) -> None:
+    found = _joined(masked=HERE + CHOSEN, again=again)
     assert not any(isinstance(thunk, p.Attention) for thunk in found)
 
 
 @pytest.mark.parametrize("number", [math.inf, math.nan])
 def test_a_replacement_is_no_upper_limit(number: float) -> None:
-    found = _attention(masked=lambda f, scores, t: f.chosen(f.here(t), scores, number))
+    found = _joined(masked=HERE + CHOSEN.replace("-2e38", str(number)))
     assert not any(isinstance(thunk, p.Attention) for thunk in found)

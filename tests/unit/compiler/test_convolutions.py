@@ -2,94 +2,37 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any
-
 import pytest
 
 from modelwheel.compiler.ir import thunks as p
-from modelwheel.compiler.ir.hlo import HloModule
 from modelwheel.compiler.passes.recognise.convolutions import convolution_kernel
-from modelwheel.dtypes import ElementType
 from modelwheel.program import ops
-from tests.support.thunks import dense
+from tests.support.modules import Emission
 
-
-def _shape(*dimensions: int, element_type: int = ElementType.FLOAT32) -> SimpleNamespace:
-    layout = SimpleNamespace(minor_to_major=tuple(reversed(range(len(dimensions)))))
-    return SimpleNamespace(element_type=element_type, dimensions=dimensions, layout=layout)
-
-
-_PLAIN: dict[str, Any] = {
-    "opcode": "convolution",
-    "feature_group_count": 2,
-    "batch_group_count": 1,
-    "convolution_dimension_numbers": SimpleNamespace(
-        input_batch_dimension=0,
-        input_spatial_dimensions=[1],
-        input_feature_dimension=2,
-        kernel_spatial_dimensions=[0],
-        kernel_input_feature_dimension=1,
-        kernel_output_feature_dimension=2,
-        output_batch_dimension=0,
-        output_spatial_dimensions=[1],
-        output_feature_dimension=2,
-    ),
+PLAIN = """
+ENTRY main {
+  x = f32[3,5,4] parameter(0)
+  w = f32[8,2,6] constant({...})
+  ROOT y = f32[3,4,6] convolution(x, w), window={size=8 stride=2 pad=4_5 rhs_reversal=1}, dim_labels=b0f_0io->b0f, feature_group_count=2
 }
+"""
+"""The convolution of 3 x 5 x 4 by a window of 8 in two groups."""
+ONE_GROUP = ((", feature_group_count=2", ""), ("f32[3,5,4]", "f32[3,5,2]"))
+EXCHANGED = (
+    ("f32[3,5,4] parameter(0)", "f32[3,5,2] constant({...})"),
+    ("f32[8,2,6] constant({...})", "f32[8,2,6] parameter(0)"),
+    (", feature_group_count=2", ""),
+)
+"""XLA has made the window the input."""
 
 
-def _find(
-    source: Any = None,
-    arguments: int = 2,
-    constant: int = 1,
-    size: int = 8,
-    mirrored: bool = True,
-    **changes: Any,
-) -> p.Convolution | None:
-    """The convolution of 3 x 5 x 4 by a window of 8 in two groups, in a kernel."""
-    window = SimpleNamespace(
-        size=size,
-        stride=2,
-        padding_low=4,
-        padding_high=5,
-        window_dilation=0,
-        base_dilation=1,
-        window_reversal=mirrored,
-    )
-    shapes = [source or _shape(3, 5, 4), _shape(size, 2, 6), _shape(3, 4, 6)]
-    instructions = [
-        SimpleNamespace(
-            id=number,
-            opcode="constant" if number == constant else "parameter",
-            shape=shapes[number],
-            operand_ids=[],
-        )
-        for number in (0, 1)
-    ]
-    instructions += [
-        SimpleNamespace(
-            id=2,
-            shape=shapes[2],
-            operand_ids=[0, 1],
-            window=SimpleNamespace(dimensions=[window]),
-            **{**_PLAIN, **changes},
-        ),
-    ]
-    entry = SimpleNamespace(id=0, instructions=instructions, root_id=2)
-    hlo = HloModule(SimpleNamespace(computations=[entry], entry_computation_id=0))
-    parts = [dense(shape.dimensions, number).slice for number, shape in enumerate(shapes)]
-    kernel = p.Kernel(
-        operations=2304,
-        symbol="convolution",
-        workgroups=(1, 1, 1),
-        arguments=tuple(parts[:arguments]),
-        results=(parts[2],),
-    )
-    return convolution_kernel(hlo, instructions[2], kernel)
+def _found(*changes: tuple[str, str]) -> p.Convolution | None:
+    return convolution_kernel(*Emission(PLAIN, *changes).kernel())
 
 
 def test_a_kernel_that_is_a_convolution() -> None:
-    found = _find()
+    """convolution => convolution"""
+    found = _found()
     assert found is not None
     assert [a.slice.allocation for a in found.arrays] == [0, 1, 2]
     assert [a.shape for a in found.arrays] == [(3, 5, 4), (8, 2, 6), (3, 4, 6)]
@@ -103,7 +46,8 @@ def test_a_kernel_that_is_a_convolution() -> None:
 
 
 def test_the_operands_that_xla_exchanged_are_exchanged_back() -> None:
-    found = _find(constant=0, feature_group_count=1, source=_shape(3, 5, 2))
+    """convolution of a constant by values => convolution of the values by the constant"""
+    found = _found(*EXCHANGED)
     assert found is not None
     assert [a.slice.allocation for a in found.arrays] == [1, 0, 2]
     assert found.input_axes == ops.Axes(batch=2, feature=1, spatial=(0,))
@@ -113,24 +57,18 @@ def test_the_operands_that_xla_exchanged_are_exchanged_back() -> None:
         size=5, stride=2, pad_low=1, pad_high=2, kernel_dilation=1, base_dilation=1, reversed=True
     )
     assert found.windows == (window,)
-    assert _elements(found) == _elements(_found_as_it_is())
+    as_it_is = _found(*ONE_GROUP)
+    assert as_it_is is not None
+    assert _elements(found) == _elements(as_it_is)
 
 
 def test_windows_that_are_not_reversed_stay() -> None:
-    found = _find(constant=0, feature_group_count=1, source=_shape(3, 5, 2), mirrored=False)
+    found = _found(*EXCHANGED, (" rhs_reversal=1", ""))
     assert found is not None
     assert [a.slice.allocation for a in found.arrays] == [0, 1, 2]
-    single = _find(
-        constant=0, feature_group_count=1, source=_shape(3, 5, 2), size=1, mirrored=False
-    )
+    single = _found(*EXCHANGED, (" rhs_reversal=1", ""), ("size=8", "size=1"), ("[8,", "[1,"))
     assert single is not None
     assert [a.slice.allocation for a in single.arrays] == [1, 0, 2]
-
-
-def _found_as_it_is() -> p.Convolution:
-    found = _find(feature_group_count=1, source=_shape(3, 5, 2))
-    assert found is not None
-    return found
 
 
 def _elements(c: p.Convolution) -> set[tuple[int, int, int]]:
@@ -148,14 +86,19 @@ def _elements(c: p.Convolution) -> set[tuple[int, int, int]]:
 
 
 @pytest.mark.parametrize(
-    "changes",
+    "change",
     [
-        {"opcode": "fusion"},
-        {"arguments": 1},  # both operands are one
-        {"batch_group_count": 3},
-        {"source": _shape(3, 5, 4, element_type=ElementType.INT32)},
-        {"source": _shape(3, 0, 4)},
+        ("convolution(", "fusion("),
+        ("feature_group_count=2", "batch_group_count=3"),
+        ("f32[3,5,4]", "s32[3,5,4]"),
+        ("f32[3,5,4]", "f32[3,0,4]"),
     ],
 )
-def test_any_other_kernel_stays(changes: dict[str, Any]) -> None:
-    assert _find(**changes) is None
+def test_any_other_kernel_stays(change: tuple[str, str]) -> None:
+    assert _found(change) is None
+
+
+def test_a_kernel_whose_operands_are_one_stays() -> None:
+    instruction, kernel = Emission(PLAIN).kernel()
+    single = kernel.model_copy(update={"arguments": kernel.arguments[:1]})
+    assert convolution_kernel(instruction, single) is None

@@ -2,152 +2,79 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any
-
 import pytest
 
-from modelwheel.compiler.ir import thunks as p
-from modelwheel.compiler.ir.hlo import HloModule
 from modelwheel.compiler.passes.recognise.lookups import lookup
 from modelwheel.dtypes import ElementType
-from tests.support.thunks import dense
+from tests.support.modules import Emission
 
-FLOAT, INT = ElementType.FLOAT32, ElementType.INT32
+EMBEDDING = """
+f {
+  table = f32[7,5] parameter(0)
+  indices = s32[2,3] parameter(1)
+  limit = s32[] constant(0)
+  limits = s32[2,3] broadcast(limit), dimensions={}
+  negative = pred[2,3] compare(indices, limits), direction=LT
+  wrap = s32[] constant(7)
+  wraps = s32[2,3] broadcast(wrap), dimensions={}
+  wrapped = s32[2,3] add(indices, wraps)
+  chosen = s32[2,3] select(negative, wrapped, indices)
+  flat = s32[6,1]{0,1} bitcast(chosen)
+  ordered = s32[6,1] copy(flat)
+  rows = f32[6,1,5] gather(table, ordered), offset_dims={1,2}, collapsed_slice_dims={}, start_index_map={0}, index_vector_dim=1, slice_sizes={1,5}
+  ROOT result = f32[2,3,5] bitcast(rows)
+}
 
-
-def _shape(
-    *dimensions: int, kind: ElementType = INT, order: tuple[int, ...] | None = None
-) -> SimpleNamespace:
-    layout = SimpleNamespace(minor_to_major=order or tuple(reversed(range(len(dimensions)))))
-    return SimpleNamespace(element_type=kind, dimensions=dimensions, layout=layout)
-
-
-class _Fusion:
-    """A fused computation, which is written instruction by instruction."""
-
-    def __init__(self) -> None:
-        self.instructions: list[Any] = []
-
-    def add(self, opcode: str, shape: Any, *operands: Any, **fields: Any) -> Any:
-        rest = {"parameter_number": 0, "called_computation_ids": [], **fields}
-        ids = [operand.id for operand in operands]
-        number = len(self.instructions)
-        made = SimpleNamespace(
-            id=number, name=str(number), opcode=opcode, shape=shape, operand_ids=ids, **rest
-        )
-        self.instructions.append(made)
-        return made
-
-    def number(self, value: int, shape: Any) -> Any:
-        literal = SimpleNamespace(s32s=[value], s64s=[])
-        constant = self.add("constant", _shape(), literal=literal)
-        return self.add("broadcast", shape, constant)
-
-    def lookup(self, width: int = 5, results: int = 1) -> p.Lookup | None:
-        """What a kernel computes that consists of this; its result has 6 rows of a table of 7."""
-        result = dense((6, width), 2)
-        fusion = self.add("fusion", None, called_computation_ids=[0])
-        fused = SimpleNamespace(
-            id=0, instructions=self.instructions[:-1], root_id=self.instructions[-2].id
-        )
-        entry = SimpleNamespace(id=1, instructions=[fusion], root_id=fusion.id)
-        kernel = p.Kernel(
-            operations=3,
-            symbol="gather",
-            workgroups=(1, 1, 1),
-            arguments=(dense((7, width), 0).slice, dense((2, 3), 1).slice),
-            results=(result.slice,) * results,
-        )
-        hlo = HloModule(SimpleNamespace(computations=[fused, entry], entry_computation_id=1))
-        return lookup(hlo, fusion, kernel)
-
-
-def _embedding(
-    *,
-    direction: str = "LT",
-    limit: int = 0,
-    wrap: int = 7,
-    kind: ElementType = INT,
-    indices_order: tuple[int, ...] = (1, 0),
-    table_order: tuple[int, ...] = (1, 0),
-    table_first: bool = True,
-    width: int = 5,
-    **changes: Any,
-) -> _Fusion:
-    """What TensorFlow makes of an embedding of 2 x 3 indices; `changes` are those of the gather."""
-    fusion = _Fusion()
-    table = fusion.add(
-        "parameter",
-        _shape(7, width, kind=FLOAT, order=table_order),
-        parameter_number=0 if table_first else 1,
-    )
-    shape = _shape(2, 3, kind=kind, order=indices_order)
-    indices = fusion.add("parameter", shape, parameter_number=1 if table_first else 0)
-    zero = fusion.number(limit, shape)
-    negative = fusion.add("compare", shape, indices, zero, comparison_direction=direction)
-    wrapped = fusion.add("add", shape, indices, fusion.number(wrap, shape))
-    chosen = fusion.add("select", shape, negative, wrapped, indices)
-    flat = fusion.add("bitcast", _shape(6, 1, kind=kind, order=(0, 1)), chosen)
-    ordered = fusion.add("copy", _shape(6, 1, kind=kind), flat)
-    numbers = {
-        "start_index_map": [0],
-        "collapsed_slice_dims": [],
-        "operand_batching_dims": [],
-        "start_indices_batching_dims": [],
-        "offset_dims": [1, 2],
-        "index_vector_dim": 1,
-        "slice_sizes": [1, width],
-        **changes,
-    }
-    gather = fusion.add(
-        "gather",
-        _shape(6, 1, width, kind=FLOAT),
-        table,
-        ordered,
-        gather_slice_sizes=numbers.pop("slice_sizes"),
-        gather_dimension_numbers=SimpleNamespace(**numbers),
-    )
-    fusion.add("bitcast", _shape(2, 3, width, kind=FLOAT), gather)
-    return fusion
+ENTRY main {
+  table = f32[7,5] parameter(0)
+  indices = s32[2,3] parameter(1)
+  ROOT f = f32[2,3,5] fusion(table, indices), kind=kLoop, calls=f
+}
+"""
+"""What TensorFlow makes of an embedding."""
 
 
 def test_an_embedding_is_a_lookup() -> None:
-    found = _embedding().lookup()
+    """gather of rows of a table, with indices from its end => lookup {wrap}"""
+    emission = Emission(EMBEDDING)
+    instruction, kernel = emission.kernel()
+    found = lookup(instruction, kernel)
     assert found is not None
     assert (found.count, found.rows, found.row_bytes, found.wrap) == (6, 7, 20, 7)
-    assert (found.index_type, found.operations) == (INT, 3)
-    assert [part.allocation for part in (found.table, found.indices, found.output)] == [0, 1, 2]
+    assert (found.index_type, found.operations) == (ElementType.INT32, kernel.operations)
+    places = [emission.place(name) for name in ("table", "indices", "f")]
+    assert [found.table, found.indices, found.output] == places
 
 
 def test_operands_in_another_order() -> None:
-    found = _embedding(table_first=False, kind=ElementType.INT64).lookup()
+    emission = Emission(
+        EMBEDDING,
+        ("indices = s32[2,3] parameter(1)", "indices = s32[2,3] parameter(0)"),
+        ("table = f32[7,5] parameter(0)", "table = f32[7,5] parameter(1)"),
+        ("fusion(table, indices)", "fusion(indices, table)"),
+        ("s32", "s64"),
+    )
+    found = lookup(*emission.kernel())
     assert found is not None
-    assert (found.table.allocation, found.indices.allocation) == (1, 0)
+    assert (found.table, found.indices) == (emission.place("table"), emission.place("indices"))
     assert found.index_type == ElementType.INT64
 
 
 def test_indices_without_a_rule_for_negative_ones() -> None:
-    fusion = _Fusion()
-    table = fusion.add("parameter", _shape(7, 5, kind=FLOAT))
-    indices = fusion.add("parameter", _shape(6), parameter_number=1)
-    numbers = SimpleNamespace(
-        start_index_map=[0],
-        collapsed_slice_dims=[0],
-        operand_batching_dims=[],
-        start_indices_batching_dims=[],
-        offset_dims=[1],
-        index_vector_dim=1,
-    )
-    fusion.add(
-        "gather",
-        _shape(6, 5, kind=FLOAT),
-        table,
-        indices,
-        gather_slice_sizes=[1, 5],
-        gather_dimension_numbers=numbers,
-    )
-    found = fusion.lookup()
+    text = """
+        f {
+          table = f32[7,5] parameter(0)
+          indices = s32[6] parameter(1)
+          ROOT rows = f32[6,5] gather(table, indices), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1,5}
+        }
+
+        ENTRY main {
+          table = f32[7,5] parameter(0)
+          indices = s32[6] parameter(1)
+          ROOT f = f32[6,5] fusion(table, indices), kind=kLoop, calls=f
+        }
+    """
+    found = lookup(*Emission(text).kernel())
     assert found is not None
     assert (found.count, found.wrap) == (6, 0)
 
@@ -155,29 +82,31 @@ def test_indices_without_a_rule_for_negative_ones() -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"direction": "LE"},
-        {"limit": 1},
-        {"wrap": -7},
-        {"kind": ElementType.UINT32},
-        {"indices_order": (0, 1)},
-        {"table_order": (0, 1)},
-        {"width": 3},
-        {"slice_sizes": [1, 4]},
-        {"slice_sizes": [2, 5]},
-        {"start_index_map": [1]},
-        {"collapsed_slice_dims": [1]},
-        {"offset_dims": [0, 1]},
-        {"index_vector_dim": 0},
-        {"operand_batching_dims": [0]},
+        [("direction=LT", "direction=LE")],
+        [("constant(0)", "constant(1)")],
+        [("constant(7)", "constant(-7)")],
+        [("s32", "u32")],
+        [("s32[2,3]", "s32[2,3]{0,1}")],
+        [("f32[7,5]", "f32[7,5]{0,1}")],
+        [("5]", "3]"), ("{1,5}", "{1,3}")],  # short rows
+        [("slice_sizes={1,5}", "slice_sizes={1,4}")],
+        [("slice_sizes={1,5}", "slice_sizes={2,5}")],
+        [("start_index_map={0}", "start_index_map={1}")],
+        [("collapsed_slice_dims={}", "collapsed_slice_dims={1}")],
+        [("offset_dims={1,2}", "offset_dims={0,1}")],
+        [("index_vector_dim=1", "index_vector_dim=0")],
+        [("start_index_map={0}", "start_index_map={0}, operand_batching_dims={0}")],
+        [("start_index_map={0}", "start_index_map={0}, start_indices_batching_dims={0}")],
     ],
     ids=str,
 )
-def test_other_gathers_are_left_to_xla(changes: dict[str, Any]) -> None:
-    assert _embedding(**changes).lookup(changes.get("width", 5)) is None
+def test_other_gathers_are_left_to_xla(changes: list[tuple[str, str]]) -> None:
+    assert lookup(*Emission(EMBEDDING, *changes).kernel()) is None
 
 
 def test_more_than_a_lookup_is_left_to_xla() -> None:
-    fusion = _embedding()
-    fusion.add("negate", _shape(2, 3, 5, kind=FLOAT), fusion.instructions[-1])
-    assert fusion.lookup() is None
-    assert _embedding().lookup(results=2) is None
+    more = ("ROOT result = f32[2,3,5] bitcast(rows)", "ROOT more = f32[6,1,5] negate(rows)")
+    assert lookup(*Emission(EMBEDDING, more).kernel()) is None
+    instruction, kernel = Emission(EMBEDDING).kernel()
+    two = kernel.model_copy(update={"results": kernel.results * 2})
+    assert lookup(instruction, two) is None

@@ -1,351 +1,250 @@
-"""Loops whose turns are counted by their structure: what they copy and what they compute in each turn alike."""
+"""Loops whose iterations are counted by their structure: what they copy and what they compute in each alike."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from modelwheel.compiler.ir import thunks as p
 from modelwheel.compiler.ir.counters import Linear, count
-from modelwheel.compiler.ir.hlo import HloModule
-from modelwheel.compiler.ir.memory import Memory
 from modelwheel.compiler.ir.thunk_walk import slices
-from modelwheel.compiler.passes.epilogues import Emitted
 from modelwheel.compiler.passes.stepping import SteppedLoop
-from modelwheel.program.arrays import Allocation, Slice, overlap
-from tests.support.thunks import dense
+from modelwheel.program.arrays import Slice, overlap
+from tests.support.modules import Emission
 
-PRED, INT, FLOAT = 1, 4, 11
-TURNS, ROWS, DEPTH, COLUMNS = 5, 2, 16, 32
-ENTRY, BODY, CONDITION, SLICING, UPDATING, COUNTING = range(6)
-SOURCE, TARGET, WEIGHTS, PART, OUT, STATE, COUNTER, OTHER = range(8)
-"""Allocations."""
+TRIP_COUNT, ROWS, DEPTH, COLUMNS = 5, 2, 16, 32
+ROW_BYTES, RESULT_BYTES = ROWS * DEPTH * 4, ROWS * COLUMNS * 4
 
+LOOP = """
+slicing {
+  array = f32[5,2,16] parameter(0)
+  i = s32[] parameter(1)
+  zero = s32[] constant(0)
+  part = f32[1,2,16] dynamic-slice(array, i, zero, zero), dynamic_slice_sizes={1,2,16}
+  ROOT flat = f32[2,16] bitcast(part)
+}
 
-def _shape(element_type: int, *dimensions: int) -> SimpleNamespace:
-    order = list(reversed(range(len(dimensions))))
-    layout = SimpleNamespace(minor_to_major=order)
-    return SimpleNamespace(element_type=element_type, dimensions=dimensions, layout=layout)
+updating {
+  array = f32[5,2,16] parameter(0)
+  i = s32[] parameter(1)
+  new = f32[2,16] parameter(2)
+  zero = s32[] constant(0)
+  part = f32[1,2,16] bitcast(new)
+  ROOT updated = f32[5,2,16] dynamic-update-slice(array, part, i, zero, zero)
+}
 
+counting {
+  before = s32[] parameter(0)
+  by = s32[] parameter(1)
+  ROOT after = s32[] add(before, by)
+}
 
-NUMBER, TRUTH = _shape(INT), _shape(PRED)
-ALL, ONE, FLAT = (
-    _shape(FLOAT, TURNS, ROWS, DEPTH),
-    _shape(FLOAT, 1, ROWS, DEPTH),
-    _shape(FLOAT, ROWS, DEPTH),
-)
+body {
+  state = (s32[], f32[5,2,16], f32[5,2,16]) parameter(0)
+  i0 = s32[] get-tuple-element(state), index=0
+  target = f32[5,2,16] get-tuple-element(state), index=1
+  source = f32[5,2,16] get-tuple-element(state), index=2
+  i = s32[] copy(i0)
+  step = s32[] constant(1)
+  next = s32[] fusion(i, step), kind=kLoop, calls=counting
+  slice = f32[2,16] fusion(source, i), kind=kLoop, calls=slicing
+  w = f32[16,32] constant({...})
+  dot = f32[2,32] dot(slice, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  gates = f32[2,16] custom-call(dot)
+  update = f32[5,2,16] fusion(target, i, gates), kind=kLoop, calls=updating
+  ROOT changed = (s32[], f32[5,2,16], f32[5,2,16]) tuple(next, update, source)
+}
 
+condition {
+  state = (s32[], f32[5,2,16], f32[5,2,16]) parameter(0)
+  j = s32[] get-tuple-element(state), index=0
+  limit = s32[] constant(5)
+  once = pred[] compare(j, limit), direction=LT
+  ROOT both = pred[] and(once, once)
+}
 
-class _Module:
-    """An `xla.HloModuleProto`: instructions by computation, whose last one is its root."""
-
-    def __init__(self) -> None:
-        self.instructions: dict[str, SimpleNamespace] = {}
-        self.computations: dict[int, list[SimpleNamespace]] = {}
-
-    def add(
-        self, where: int, name: str, opcode: str, shape: Any, *operands: str, **more: Any
-    ) -> None:
-        ids = [self.instructions[operand].id for operand in operands]
-        rest = {"called_computation_ids": [], "parameter_number": 0, "tuple_index": 0, **more}
-        one = SimpleNamespace(
-            id=len(self.instructions),
-            name=name,
-            opcode=opcode,
-            shape=shape,
-            operand_ids=ids,
-            **rest,
-        )
-        self.instructions[name] = one
-        self.computations.setdefault(where, []).append(one)
-
-    def number(self, where: int, name: str, value: int) -> None:
-        self.add(where, name, "constant", _shape(INT), literal=SimpleNamespace(s32s=[value]))
-
-    def build(self) -> HloModule:
-        computations = [
-            SimpleNamespace(id=where, instructions=found, root_id=found[-1].id)
-            for where, found in self.computations.items()
-        ]
-        return HloModule(SimpleNamespace(computations=computations, entry_computation_id=ENTRY))
-
-
-def _parameter(module: _Module, where: int, name: str, shape: Any, number: int) -> None:
-    module.add(where, name, "parameter", shape, parameter_number=number)
-
-
-def _module(
-    *,
-    start: int = 0,
-    step: int = 1,
-    limit: int = TURNS,
-    direction: str = "LT",
-    index: str = "i",
-    changed: bool = False,
-    constant_start: bool = True,
-    used_after: bool = False,
-    offset: int = 0,
-) -> HloModule:
-    """A loop that multiplies the part of an array at its counter, and writes the result into another.
-
-    Args:
-        start: What the counter begins with.
-        step: What each turn adds.
-        limit: What the condition compares it with.
-        direction: How.
-        index: The instruction of the body at whose value the part begins.
-        changed: Whether a turn changes the array.
-        constant_start: Whether the counter begins with a constant.
-        used_after: Whether the counter is read after the loop.
-        offset: What `moved` and `mirrored` add to the counter.
-    """
-    module = _Module()
-    for where, ds in ((SLICING, "dynamic-slice"), (UPDATING, "dynamic-update-slice")):
-        _parameter(module, where, f"{where}.array", ALL, 0)
-        _parameter(module, where, f"{where}.i", NUMBER, 1)
-        module.number(where, f"{where}.zero", 0)
-        indices = [f"{where}.i", f"{where}.zero", f"{where}.zero"]
-        if where == SLICING:
-            module.add(where, "part", ds, ONE, f"{where}.array", *indices)
-            module.add(where, "part.root", "bitcast", FLAT, "part")
-        else:
-            _parameter(module, where, "new", FLAT, 2)
-            module.add(where, "new.part", "bitcast", ONE, "new")
-            module.add(where, "updated", ds, ALL, f"{where}.array", "new.part", *indices)
-    _parameter(module, COUNTING, "before", NUMBER, 0)
-    _parameter(module, COUNTING, "by", NUMBER, 1)
-    module.add(COUNTING, "after", "add", NUMBER, "before", "by")
-
-    _parameter(module, BODY, "state", TRUTH, 0)
-    for number, (name, shape) in enumerate((("i0", NUMBER), ("target", ALL), ("source", ALL))):
-        module.add(BODY, name, "get-tuple-element", shape, "state", tuple_index=number)
-    module.add(BODY, "i", "copy", NUMBER, "i0")
-    module.number(BODY, "step", step)
-    module.number(BODY, "offset", offset)
-    fused = {"called_computation_ids": [COUNTING]}
-    module.add(BODY, "next", "fusion", NUMBER, "i", "step", **fused)
-    computed = {
-        "moved": ("add", "i", "offset"),
-        "mirrored": ("subtract", "offset", "i"),
-        "doubled": ("multiply", "i", "step"),
-    }
-    if index in computed:
-        opcode, *operands = computed[index]
-        module.add(BODY, index, opcode, NUMBER, *operands)
-    module.add(BODY, "slice", "fusion", FLAT, "source", index, called_computation_ids=[SLICING])
-    module.add(BODY, "dot", "dot", FLAT, "slice")
-    module.add(
-        BODY, "update", "fusion", ALL, "target", index, "dot", called_computation_ids=[UPDATING]
-    )
-    last = "update" if changed else "source"
-    module.add(BODY, "body", "tuple", TRUTH, "next", "update", last)
-
-    _parameter(module, CONDITION, "inputs", TRUTH, 0)
-    module.add(CONDITION, "j", "get-tuple-element", NUMBER, "inputs", tuple_index=0)
-    module.number(CONDITION, "limit", limit)
-    module.add(CONDITION, "once", "compare", TRUTH, "j", "limit", comparison_direction=direction)
-    module.add(CONDITION, "both", "and", TRUTH, "once", "once")
-
-    module.number(ENTRY, "start", start)
-    _parameter(module, ENTRY, "given", NUMBER, 0)
-    module.add(ENTRY, "begin", "copy", NUMBER, "start" if constant_start else "given")
-    _parameter(module, ENTRY, "zeros", ALL, 1)
-    _parameter(module, ENTRY, "x", ALL, 2)
-    module.add(ENTRY, "entering", "tuple", TRUTH, "begin", "zeros", "x")
-    module.add(ENTRY, "loop", "while", TRUTH, "entering", called_computation_ids=[BODY, CONDITION])
-    module.add(ENTRY, "y", "get-tuple-element", ALL, "loop", tuple_index=1)
-    module.add(ENTRY, "n", "get-tuple-element", NUMBER, "loop", tuple_index=0)
-    module.add(ENTRY, "result", "tuple", TRUTH, "y", *(["n"] if used_after else []))
-    return module.build()
+ENTRY main {
+  start = s32[] constant(0)
+  begin = s32[] copy(start)
+  zeros = f32[5,2,16] parameter(0)
+  x = f32[5,2,16] parameter(1)
+  entering = (s32[], f32[5,2,16], f32[5,2,16]) tuple(begin, zeros, x)
+  loop = (s32[], f32[5,2,16], f32[5,2,16]) while(entering), condition=condition, body=body
+  y = f32[5,2,16] get-tuple-element(loop), index=1
+  n = s32[] get-tuple-element(loop), index=0
+  ROOT results = (f32[5,2,16]) tuple(y)
+}
+"""
+"""A loop that multiplies the part of an array at its counter, and writes a function of that into another."""
 
 
-def _turns(**arguments: Any) -> int | None:
-    hlo = _module(**arguments)
-    found = count(hlo, hlo.instruction("loop"))
-    return None if found is None else found.turns
+def _start(number: int) -> tuple[str, str]:
+    return "start = s32[] constant(0)", f"start = s32[] constant({number})"
+
+
+def _step(number: int) -> tuple[str, str]:
+    return "step = s32[] constant(1)", f"step = s32[] constant({number})"
+
+
+def _limit(number: int) -> tuple[str, str]:
+    return "limit = s32[] constant(5)", f"limit = s32[] constant({number})"
+
+
+def _direction(name: str) -> tuple[str, str]:
+    return "direction=LT", f"direction={name}"
+
+
+def _at_index(operation: str, offset: int = 0) -> list[tuple[str, str]]:
+    """The part of the array begins at a function of the counter."""
+    index = f"offset = s32[] constant({offset})\n  index = s32[] {operation}\n  slice = f32"
+    return [
+        ("slice = f32", index),
+        ("fusion(source, i)", "fusion(source, index)"),
+        ("fusion(target, i, ", "fusion(target, index, "),
+    ]
 
 
 @pytest.mark.parametrize(
-    ("arguments", "turns"),
+    ("changes", "trip_count"),
     [
-        ({}, TURNS),
-        ({"start": 2}, TURNS - 2),
-        ({"step": 2}, 3),
-        ({"direction": "LE"}, TURNS + 1),
-        ({"start": 4, "step": -1, "limit": 0, "direction": "GT"}, 4),
-        ({"start": 4, "step": -1, "limit": 0, "direction": "GE"}, 5),
-        ({"start": 5, "step": -2, "limit": 0, "direction": "GT"}, 3),
-        ({"start": TURNS}, None),  # never
-        ({"step": 0}, None),  # for ever
-        ({"step": -1}, None),
-        ({"direction": "NE"}, None),
-        ({"constant_start": False}, None),
-        ({"limit": (1 << 31) - 1, "step": 1 << 30}, None),  # it overflows
+        ([], TRIP_COUNT),
+        ([_start(2)], TRIP_COUNT - 2),
+        ([_step(2)], 3),
+        ([_direction("LE")], TRIP_COUNT + 1),
+        ([_start(4), _step(-1), _limit(0), _direction("GT")], 4),
+        ([_start(4), _step(-1), _limit(0), _direction("GE")], 5),
+        ([_start(5), _step(-2), _limit(0), _direction("GT")], 3),
+        ([_start(TRIP_COUNT)], None),  # never
+        ([_step(0)], None),  # without an end
+        ([_step(-1)], None),
+        ([_direction("NE")], None),
+        ([("start = s32[] constant(0)", "start = s32[] parameter(2)")], None),
+        ([_limit((1 << 31) - 1), _step(1 << 30)], None),  # it overflows
     ],
 )
-def test_turns_follow_from_start_step_and_condition(
-    arguments: dict[str, Any], turns: int | None
+def test_the_trip_count_follows_from_start_step_and_condition(
+    changes: list[tuple[str, str]], trip_count: int | None
 ) -> None:
-    assert _turns(**arguments) == turns
+    found = count(Emission(LOOP, *changes).value("loop"))
+    assert (None if found is None else found.trip_count) == trip_count
 
 
-def test_counters_and_what_no_turn_changes_are_known() -> None:
-    hlo = _module(start=1, step=2, limit=8)
-    found = count(hlo, hlo.instruction("loop"))
+def test_counters_and_what_no_iteration_changes_are_known() -> None:
+    found = count(Emission(LOOP, _start(1), _step(2), _limit(8)).value("loop"))
     assert found is not None
     assert found.variables == {0: Linear(1, 2)}
     assert found.invariant == {2}
-    assert [Linear(1, 2).at(turn) for turn in range(4)] == [1, 3, 5, 7]
+    assert [Linear(1, 2).at(iteration) for iteration in range(4)] == [1, 3, 5, 7]
 
 
 # --- steps ----------------------------------------------------------------------------------------
 
 
-def _kernel(symbol: str, arguments: list[Slice], result: Slice) -> p.Kernel:
-    return p.Kernel(
-        operations=1,
-        symbol=symbol,
-        workgroups=(1, 1, 1),
-        arguments=tuple(arguments),
-        results=(result,),
-    )
-
-
-def _whole(allocation: int, *shape: int) -> Slice:
-    return dense(shape, allocation).slice
-
-
-def _steps(index: str, more: tuple[p.Thunk, ...]) -> list[Emitted]:
-    counter, number = _whole(COUNTER, 1), _whole(COUNTER, 1).model_copy(update={"offset": 4})
-    part, out = dense((ROWS, DEPTH), PART), dense((ROWS, COLUMNS), OUT)
-    dot = p.Dot(
-        operations=10,
-        lhs=part,
-        rhs=dense((DEPTH, COLUMNS), WEIGHTS),
-        out=out,
-        lhs_batch=(),
-        rhs_batch=(),
-        lhs_contracting=(1,),
-        rhs_contracting=(0,),
-    )
-    target = _whole(TARGET, TURNS, ROWS, DEPTH)
-    update = part.slice  # what is written back has the shape of what was read
-    found = [
-        Emitted(_kernel("copy", [counter], number), "i"),
-        Emitted(_kernel("add", [number, _whole(OTHER, 1)], counter), "next"),
-        Emitted(
-            _kernel("slice", [_whole(SOURCE, TURNS, ROWS, DEPTH), number], part.slice), "slice"
-        ),
-        Emitted(dot, "dot"),
-        *(Emitted(one, "other") for one in more),
-        Emitted(_kernel("update", [target, number, update], target), "update"),
-    ]
-    if index != "i":
-        found.insert(1, Emitted(_kernel(index, [number], number), index))
-    return found
-
-
 def _stepped(
-    *, index: str = "i", more: tuple[p.Thunk, ...] = (), **arguments: Any
-) -> tuple[Sequence[p.Thunk], list[p.Thunk]]:
-    """The thunks before the loop, and those of its body."""
-    hlo = _module(index=index, **arguments)
-    loop = hlo.instruction("loop")
-    counters = count(hlo, loop)
+    *changes: tuple[str, str], writes: str | None = None
+) -> tuple[Sequence[p.Thunk], list[p.Thunk], Emission]:
+    """The thunks before the loop, those of its body, and the body; one thunk more may write to a value."""
+    body = Emission(LOOP, *changes, at={"update": "target", "next": "i0"}, computation="body")
+    loop = body.hlo.instruction("loop")
+    assert loop is not None
+    counters = count(loop)
     assert counters is not None
-    allocations = [Allocation(index=n, size=1 << 16, kind="temporary") for n in range(8)]
-    reader = _kernel("gates", [_whole(OUT, ROWS, COLUMNS)], _whole(STATE, ROWS, DEPTH))
-    steps = _steps(index, (*more, reader))
-    memory = Memory(allocations)
-    before = SteppedLoop(hlo, loop, counters, steps, memory).apply()
-    return before, [step.thunk for step in steps]
+    if writes is not None:
+        other = p.Kernel(
+            operations=0,
+            symbol="writes",
+            workgroups=(1, 1, 1),
+            arguments=(),
+            results=(body.place(writes).model_copy(update={"size": 16}),),
+        )
+        body.insert("gates", other)
+    before = SteppedLoop(body.hlo, loop, counters, body.emitted, body.memory()).apply()
+    return before, [step.thunk for step in body.emitted], body
 
 
-def _by_turn(part: Slice) -> list[int]:
-    return [part.offset + turn * part.step for turn in range(part.iterations)]
+def _by_iteration(part: Slice) -> list[int]:
+    return [part.offset + iteration * part.step for iteration in range(part.iterations)]
 
 
-ROW_BYTES, RESULT_BYTES = ROWS * DEPTH * 4, ROWS * COLUMNS * 4
-
-
-def test_products_of_all_turns_come_before_the_loop() -> None:
-    (dot,), body = _stepped()
+def test_products_of_all_iterations_come_before_the_loop() -> None:
+    """loop {slice, dot, update} => dot of all rows; loop {copy}"""
+    (dot,), (gates, update), body = _stepped()
     assert isinstance(dot, p.Dot)
-    assert dot.lhs.slice == _whole(SOURCE, TURNS, ROWS, DEPTH)
-    assert (dot.lhs.shape, dot.out.shape) == ((TURNS * ROWS, DEPTH), (TURNS * ROWS, COLUMNS))
-    assert dot.operations == 10 * TURNS
-    gates, update = body
+    assert dot.lhs.slice == body.place("source")
+    rows = TRIP_COUNT * ROWS
+    assert (dot.lhs.shape, dot.out.shape) == ((rows, DEPTH), (rows, COLUMNS))
+    assert dot.operations == 2 * rows * DEPTH * COLUMNS
     assert isinstance(gates, p.Kernel)
     assert isinstance(update, p.Copy)
     (read,) = gates.arguments
     assert read.allocation == dot.out.slice.allocation
-    assert _by_turn(read) == [turn * RESULT_BYTES for turn in range(TURNS)]
-    assert update.destination.allocation == TARGET
-    assert _by_turn(update.destination) == [turn * ROW_BYTES for turn in range(TURNS)]
+    assert _by_iteration(read) == [t * RESULT_BYTES for t in range(TRIP_COUNT)]
+    assert update.destination.allocation == body.place("target").allocation
+    assert _by_iteration(update.destination) == [t * ROW_BYTES for t in range(TRIP_COUNT)]
 
 
 def test_arrays_may_be_read_from_their_end() -> None:
-    (dot,), (gates, update) = _stepped(index="mirrored", offset=TURNS - 1)
+    mirrored = _at_index("subtract(offset, i)", TRIP_COUNT - 1)
+    (dot,), (gates, update), body = _stepped(*mirrored)
     assert isinstance(dot, p.Dot)
-    assert dot.lhs.slice == _whole(SOURCE, TURNS, ROWS, DEPTH)
+    assert dot.lhs.slice == body.place("source")
     assert isinstance(gates, p.Kernel)
-    assert _by_turn(gates.arguments[0]) == [t * RESULT_BYTES for t in reversed(range(TURNS))]
+    backwards = list(reversed(range(TRIP_COUNT)))
+    assert _by_iteration(gates.arguments[0]) == [t * RESULT_BYTES for t in backwards]
     assert isinstance(update, p.Copy)
-    assert _by_turn(update.destination) == [t * ROW_BYTES for t in reversed(range(TURNS))]
+    assert _by_iteration(update.destination) == [t * ROW_BYTES for t in backwards]
 
 
 def test_a_part_of_the_array_is_multiplied_if_the_loop_reads_no_more() -> None:
-    (dot,), _ = _stepped(start=1, limit=4)
+    (dot,), _, _ = _stepped(_start(1), _limit(4))
     assert isinstance(dot, p.Dot)
     assert (dot.lhs.slice.offset, dot.lhs.slice.size) == (ROW_BYTES, 3 * ROW_BYTES)
     assert dot.out.shape == (3 * ROWS, COLUMNS)
 
 
 def test_parts_apart_from_each_other_are_read_where_they_are() -> None:
-    before, body = _stepped(step=2)
+    before, body, _ = _stepped(_step(2))
     assert not before
     (dot,) = [thunk for thunk in body if isinstance(thunk, p.Dot)]
-    assert _by_turn(dot.lhs.slice) == [0, 2 * ROW_BYTES, 4 * ROW_BYTES]
+    assert _by_iteration(dot.lhs.slice) == [0, 2 * ROW_BYTES, 4 * ROW_BYTES]
 
 
 @pytest.mark.parametrize(
-    "arguments",
+    "changes",
     [
-        {"index": "moved", "offset": 1},  # the last part would be moved back into the array
-        {"index": "moved", "offset": -1},
-        {"index": "mirrored", "offset": TURNS},
-        {"index": "doubled"},  # not a function that is known
-        {"limit": TURNS + 1},
+        _at_index("add(i, offset)", 1),  # the last part would be moved back into the array
+        _at_index("add(i, offset)", -1),
+        _at_index("subtract(offset, i)", TRIP_COUNT),
+        _at_index("multiply(i, step)"),  # not a function that is known
+        [_limit(TRIP_COUNT + 1)],
     ],
 )
 def test_indices_that_are_not_known_to_be_in_the_array_stay_as_they_are(
-    arguments: dict[str, Any],
+    changes: list[tuple[str, str]],
 ) -> None:
-    before, body = _stepped(**arguments)
+    before, body, _ = _stepped(*changes)
     assert not before
     assert not any(part.step for thunk in body for part in slices(thunk))
-    assert len(body) == 6 + (arguments.get("index", "i") != "i")
+    assert len(body) == 6 + (len(changes) > 1)
 
 
-def test_an_array_that_turns_change_is_copied() -> None:
-    before, body = _stepped(changed=True)
+def test_an_array_that_iterations_change_is_copied() -> None:
+    before, body, _ = _stepped(("tuple(next, update, source)", "tuple(next, update, update)"))
     assert not before
     assert any(isinstance(one, p.Kernel) and one.symbol == "slice" for one in body)
 
 
-@pytest.mark.parametrize("allocation", [SOURCE, WEIGHTS])
-def test_products_stay_where_a_turn_writes_to_what_they_read(allocation: int) -> None:
-    before, body = _stepped(more=(_kernel("writes", [], _whole(allocation, 4)),))
+@pytest.mark.parametrize("value", ["source", "w"])
+def test_products_stay_where_an_iteration_writes_to_what_they_read(value: str) -> None:
+    before, body, _ = _stepped(writes=value)
     assert not before
     assert any(isinstance(one, p.Dot) for one in body)
 
 
 def test_counters_stay_where_they_are_read() -> None:
-    _, body = _stepped(used_after=True)
-    assert [one.symbol for one in body if isinstance(one, p.Kernel)] == ["copy", "add", "gates"]
+    _, body, _ = _stepped(("tuple(y)", "tuple(y, n)"))
+    assert [one.symbol for one in body if isinstance(one, p.Kernel)] == ["i", "next", "gates"]
 
 
 def test_slices_that_move_overlap_what_they_pass() -> None:

@@ -2,193 +2,180 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any
+from collections.abc import Mapping
 
 import pytest
 
 from modelwheel.compiler.ir import thunks as p
-from modelwheel.compiler.ir.hlo import HloModule
 from modelwheel.compiler.ir.memory import Memory
 from modelwheel.compiler.ir.thunk_walk import slices, written
-from modelwheel.compiler.passes.epilogues import Emitted
+from modelwheel.compiler.passes.recognise.convolutions import convolution_kernel
 from modelwheel.compiler.passes.strips import join_strips
-from modelwheel.program import ops
-from modelwheel.program.arrays import Allocation
+from modelwheel.program.arrays import Slice
+from tests.support.modules import Emission
 from tests.support.thunks import dense
 
-SIZE, NARROW, WIDE = 64, 8, 64
-X, W1, A, W2, B, W3, Y, OTHER, SHIFT = range(9)
-IMAGE = ops.Axes(batch=0, feature=3, spatial=(1, 2))
-CHAIN = ("expand", "depthwise", "project")
+BLOCK = """
+ENTRY main {
+  x = f32[4096,8] parameter(0)
+  w1 = f32[8,64] parameter(1)
+  w2 = f32[3,3,1,64] parameter(2)
+  w3 = f32[64,8] parameter(3)
+  addend = f32[4096,8] parameter(4)
+  residual = f32[4096,64] parameter(5)
+  shift = f32[64] parameter(6)
+  expand = f32[4096,64] dot(x, w1), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  image = f32[1,64,64,64] bitcast(expand)
+  depthwise = f32[1,64,64,64] convolution(image, w2), window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f, feature_group_count=64
+  rows = f32[4096,64] bitcast(depthwise)
+  project = f32[4096,8] dot(rows, w3), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT results = (f32[4096,8]) tuple(project)
+}
+"""
+"""A block of MobileNetV2."""
+X = Emission(BLOCK).place("x")
+SHIFTED = X.model_copy(update={"offset": 64 * 8 * 4})
+"""In the middle of the rows of the input."""
 
 
-def _dot(source: int, weights: int, out: int, features: int, columns: int) -> p.Dot:
-    return p.Dot(
-        operations=1,
-        lhs=dense((SIZE * SIZE, features), source),
-        rhs=dense((features, columns), weights),
-        out=dense((SIZE * SIZE, columns), out),
-        lhs_batch=(),
-        rhs_batch=(),
-        lhs_contracting=(1,),
-        rhs_contracting=(0,),
-    )
+def _columns(number: int) -> list[tuple[str, str]]:
+    """The last product has other columns."""
+    return [("w3 = f32[64,8]", f"w3 = f32[64,{number}]"), *_last(f"f32[4096,{number}]")]
 
 
-def _depthwise(stride: int = 1, pad: int = 1) -> p.Convolution:
-    window = ops.Window(
-        size=3, stride=stride, pad_low=pad, pad_high=1, kernel_dilation=1, base_dilation=1, reversed=False
-    )  # fmt: skip
-    return p.Convolution(
-        operations=1,
-        input=dense((1, SIZE, SIZE, WIDE), A),
-        kernel=dense((3, 3, 1, WIDE), W2),
-        output=dense((1, SIZE // stride, SIZE // stride, WIDE), B),
-        input_axes=IMAGE,
-        kernel_axes=ops.Axes(batch=2, feature=3, spatial=(0, 1)),
-        output_axes=IMAGE,
-        windows=(window, window),
-        feature_groups=WIDE,
-    )
+def _last(shape: str) -> list[tuple[str, str]]:
+    return [("project = f32[4096,8]", f"project = {shape}")]
 
 
-def _thunks() -> dict[str, p.Thunk]:
-    """A block of MobileNetV2."""
-    return {
-        "expand": _dot(X, W1, A, NARROW, WIDE),
-        "depthwise": _depthwise(),
-        "project": _dot(B, W3, Y, WIDE, NARROW),
-    }
+def _full(window: str, kernel: str) -> list[tuple[str, str]]:
+    """The convolution is not depthwise."""
+    return [
+        ("size=3x3 pad=1_1x1_1", window),
+        ("f32[3,3,1,64]", kernel),
+        (", feature_group_count=64", ""),
+    ]
 
 
-def _join(
-    thunks: dict[str, Any], also_read: str | None = None, memory: Memory | None = None
-) -> tuple[p.Thunk, ...]:
-    """The thunks after strips were made; each reads the one before it in the module, and a last one `also_read`."""
-    instructions = [SimpleNamespace(id=0, name="x", opcode="parameter", operand_ids=[])]
-    for name in thunks:
-        number = len(instructions)
-        instructions.append(
-            SimpleNamespace(id=number, name=name, opcode="any", operand_ids=[number - 1])
-        )
-    read = [one.id for one in instructions if one.name in (also_read, instructions[-1].name)]
-    root = SimpleNamespace(id=len(instructions), name="root", opcode="tuple", operand_ids=read)
-    computation = SimpleNamespace(id=0, instructions=[*instructions, root], root_id=root.id)
-    module = SimpleNamespace(computations=[computation], entry_computation_id=0)
-    emitted = [Emitted(thunk, name) for name, thunk in thunks.items()]
-    return join_strips(HloModule(module), emitted, memory)
+def _block(
+    *changes: tuple[str, str],
+    at: Mapping[str, str | Slice] | None = None,
+    **epilogues: p.Epilogue,
+) -> Emission:
+    emission = Emission(BLOCK, *changes, at=at)
+    found = convolution_kernel(*emission.kernel("depthwise"))
+    assert found is not None
+    emission.step("depthwise").thunk = found
+    for name, epilogue in epilogues.items():
+        step = emission.step(name)
+        step.thunk = step.thunk.model_copy(update={"epilogue": epilogue})
+    return emission
 
 
-def _changed(name: str, **changes: Any) -> dict[str, p.Thunk]:
-    thunks = _thunks()
-    return {**thunks, name: thunks[name].model_copy(update=changes)}
+def _joined(emission: Emission, memory: Memory | None = None) -> tuple[p.Thunk, ...]:
+    return join_strips(emission.hlo, emission.emitted, memory)
 
 
-def _lengths(thunks: tuple[p.Thunk, ...]) -> list[int]:
+def _lengths(emission: Emission, memory: Memory | None = None) -> list[int]:
     """How many convolutions each thunk is."""
+    thunks = _joined(emission, memory)
     return [len(one.layers) if isinstance(one, p.Strips) else 1 for one in thunks]
 
 
 def test_a_block_is_one_thunk_and_its_products_are_convolutions() -> None:
-    (strips,) = _join(_thunks())
+    """dot, convolution, dot => strips of convolutions"""
+    emission = _block()
+    steps = [one.thunk for one in emission.emitted]
+    (strips,) = _joined(emission)
     assert isinstance(strips, p.Strips)
-    assert strips.operations == 3
+    assert strips.operations == sum(step.operations for step in steps)
     expand, depthwise, project = strips.layers
-    assert depthwise == _depthwise()
-    assert expand.input == dense((1, SIZE, SIZE, NARROW), X)
-    assert expand.kernel == dense((1, 1, NARROW, WIDE), W1)
+    allocation = emission.allocation
+    assert depthwise == steps[1]
+    assert expand.input == dense((1, 64, 64, 8), allocation("x"))
+    assert expand.kernel == dense((1, 1, 8, 64), allocation("w1"))
     assert (expand.kernel_axes.batch, expand.kernel_axes.feature) == (2, 3)
-    assert project.output == dense((1, SIZE, SIZE, NARROW), Y)
+    assert project.output == dense((1, 64, 64, 8), allocation("project"))
+    # Neither of the results in between.
     used = {part.allocation for part in slices(strips)}
-    assert used == {X, W1, W2, W3, Y}  # neither A nor B
-    assert {part.allocation for part in written(strips)} == {Y}
+    assert used == set(map(allocation, ("x", "w1", "w2", "w3", "project")))
+    assert {part.allocation for part in written(strips)} == {allocation("project")}
 
 
 def test_a_matrix_by_columns_stays_one() -> None:
-    thunks = _thunks()
-    changed = {"rhs": dense((WIDE, NARROW), W1), "rhs_contracting": (1,)}
-    thunks["expand"] = thunks["expand"].model_copy(update=changed)
-    (strips,) = _join(thunks)
+    axes = "lhs_contracting_dims={1}, rhs_contracting_dims="
+    (strips,) = _joined(
+        _block(("w1 = f32[8,64]", "w1 = f32[64,8]"), (f"w1), {axes}{{0}}", f"w1), {axes}{{1}}"))
+    )
     assert isinstance(strips, p.Strips)
     expand = strips.layers[0]
-    assert (expand.kernel.shape, expand.kernel_axes.batch) == ((1, 1, WIDE, NARROW), 3)
+    assert (expand.kernel.shape, expand.kernel_axes.batch) == ((1, 1, 64, 8), 3)
 
 
 def test_epilogues_stay_with_their_convolutions() -> None:
-    epilogue = p.Epilogue(result=dense((1, SIZE, SIZE, WIDE), A).slice, shift=dense((WIDE,), SHIFT).slice)  # fmt: skip
-    (strips,) = _join(_changed("expand", epilogue=epilogue))
+    place = Emission(BLOCK).place
+    epilogue = p.Epilogue(result=place("expand"), shift=place("shift"))
+    (strips,) = _joined(_block(expand=epilogue))
     assert isinstance(strips, p.Strips)
     assert strips.layers[0].epilogue == epilogue
-    assert SHIFT in {part.allocation for part in slices(strips)}
+    assert place("shift") in slices(strips)
 
 
 @pytest.mark.parametrize(
     ("read", "lengths"), [("expand", [1, 2]), ("depthwise", [2, 1]), ("project", [3])]
 )
 def test_what_others_read_is_written(read: str, lengths: list[int]) -> None:
-    assert _lengths(_join(_thunks(), also_read=read)) == lengths
+    assert _lengths(_block(("tuple(project)", f"tuple(project, {read})"))) == lengths
 
 
 def test_a_step_between_separates_them() -> None:
-    other = dense((4,), OTHER).slice
-    copy = p.Copy(operations=0, source=other, destination=other)
-    thunks = _thunks()
-    separated = {"expand": thunks["expand"], "copy": copy, **thunks}
-    assert _lengths(_join(separated)) == [1, 1, 2]
+    emission = _block()
+    place = emission.place("addend")
+    emission.insert("depthwise", p.Copy(operations=0, source=place, destination=place))
+    assert _lengths(emission) == [1, 1, 2]
 
 
 def test_the_result_may_replace_the_input_row_by_row() -> None:
-    place = dense((SIZE * SIZE, NARROW), X)
-    assert _lengths(_join(_changed("project", out=place))) == [3]
+    assert _lengths(_block(at={"project": "x"})) == [3]
     # Row y of the result would be where a later row is read from, or in the middle of the rows.
-    shifted = dense((SIZE * SIZE, NARROW), X, offset=SIZE * NARROW * 4)
-    assert _lengths(_join(_changed("project", out=shifted))) == [2, 1]
-    late = {**_changed("project", out=place), "depthwise": _depthwise(pad=3)}
-    assert _lengths(_join(late)) == [2, 1]
+    assert _lengths(_block(at={"project": SHIFTED})) == [2, 1]
+    assert _lengths(_block(("pad=1_1x1_1", "pad=3_1x3_1"), at={"project": "x"})) == [2, 1]
 
 
 def test_a_result_that_would_replace_the_input_too_early_gets_memory_of_its_own() -> None:
-    shifted = dense((SIZE * SIZE, NARROW), X, offset=SIZE * NARROW * 4)
-    copy = p.Copy(operations=0, source=shifted.slice, destination=dense((4,), OTHER).slice)
-    thunks = {**_changed("project", out=shifted), "copy": copy}
-    size = 2 * shifted.slice.size
-    temporary = Memory([Allocation(index=X, size=size, kind="temporary")])
-    strips, reader = _join(thunks, memory=temporary)
+    def read(size: int = SHIFTED.size) -> Emission:
+        copied = [
+            ("  ROOT", "  out = f32[4096,8] copy(project)\n  ROOT"),
+            ("tuple(project", "tuple(out"),
+        ]
+        emission = _block(*copied, at={"project": SHIFTED})
+        _, kernel = emission.kernel("out")
+        part = SHIFTED.model_copy(update={"size": size})
+        emission.step("out").thunk = kernel.model_copy(update={"arguments": (part,)})
+        return emission
+
+    emission = read()
+    memory = emission.memory(x="temporary")
+    strips, reader = _joined(emission, memory)
     assert isinstance(strips, p.Strips)
-    assert isinstance(reader, p.Copy)
+    assert isinstance(reader, p.Kernel)
     (result,) = written(strips)
-    assert temporary.is_own(result)
-    assert reader.source == result
+    assert memory.is_own(result)
+    assert reader.arguments == (result,)
     # What callers read in the end stays where it is, and so does what is read in parts.
-    kept = Memory([Allocation(index=X, size=size, kind="temporary")], [shifted.slice])
-    assert _lengths(_join(thunks, memory=kept)) == [2, 1, 1]
-    part = shifted.slice.model_copy(update={"size": 64})
-    in_parts = {**thunks, "copy": copy.model_copy(update={"source": part})}
-    assert _lengths(_join(in_parts, memory=temporary)) == [2, 1, 1]
+    kept = read().memory(["project"], x="temporary")
+    assert _lengths(read(), kept) == [2, 1, 1]
+    assert _lengths(read(64), read(64).memory(x="temporary")) == [2, 1, 1]
 
 
-def test_a_line_is_replaced_place_by_place() -> None:
+@pytest.mark.parametrize(("pad", "lengths"), [(1, [3]), (3, [2, 1])])
+def test_a_line_is_replaced_place_by_place(pad: int, lengths: list[int]) -> None:
     """The kernels see images of one row as rows of one place."""
-    shape = (1, 1, SIZE * SIZE, WIDE)
-    place = dense((SIZE * SIZE, NARROW), X)
-    image = _depthwise()
-
-    def line(pad: int) -> dict[str, p.Thunk]:
-        along = image.windows[0].model_copy(update={"pad_low": pad})
-        across = along.model_copy(update={"size": 1, "pad_low": 0, "pad_high": 0})
-        layer = image.model_copy(
-            update={
-                "input": dense(shape, A),
-                "kernel": dense((1, 3, 1, WIDE), W2),
-                "output": dense(shape, B),
-                "windows": (across, along),
-            }
-        )
-        return {**_changed("project", out=place), "depthwise": layer}
-
-    assert _lengths(_join(line(1))) == [3]
-    assert _lengths(_join(line(3))) == [2, 1]
+    line = [
+        ("f32[1,64,64,64]", "f32[1,1,4096,64]"),
+        ("f32[3,3,1,64]", "f32[1,3,1,64]"),
+        ("size=3x3 pad=1_1x1_1", f"size=1x3 pad=0_0x{pad}_1"),
+    ]
+    assert _lengths(_block(*line, at={"project": "x"})) == lengths
 
 
 @pytest.mark.parametrize(
@@ -198,87 +185,68 @@ def test_a_line_is_replaced_place_by_place() -> None:
 def test_windows_with_transforms_are_computed_by_them(
     size: int, dilation: int, lengths: list[int]
 ) -> None:
-    image = _depthwise()
-    pads = {"pad_low": dilation * (size - 1) // 2, "pad_high": dilation * size // 2}
-    along = image.windows[0].model_copy(update={"size": size, "kernel_dilation": dilation, **pads})
-    across = image.windows[0].model_copy(update={"size": 1, "pad_low": 0, "pad_high": 0})
-    layer = image.model_copy(
-        update={
-            "kernel": dense((1, size, WIDE, WIDE), W2),
-            "windows": (across, along),
-            "feature_groups": 1,
-        }
-    )
-    assert _lengths(_join({**_thunks(), "depthwise": layer})) == lengths
-
-
-def test_an_addend_may_be_replaced_and_other_operands_may_not() -> None:
-    result = dense((SIZE * SIZE, NARROW), OTHER).slice
-    residual = p.Epilogue(result=result, addend=result)
-    assert _lengths(_join(_changed("project", epilogue=residual))) == [3]
-    part = result.model_copy(update={"offset": 64})
-    moved = p.Epilogue(result=result, addend=part)
-    assert _lengths(_join(_changed("project", epilogue=moved))) == [2, 1]
-    weights = p.Epilogue(result=dense((SIZE * SIZE, NARROW), W1).slice, high=6.0)
-    assert _lengths(_join(_changed("project", epilogue=weights))) == [2, 1]
-
-
-def test_a_residual_ends_a_chain() -> None:
-    between = dense((1, SIZE, SIZE, WIDE), B).slice
-    addend = dense((1, SIZE, SIZE, WIDE), OTHER).slice
-    epilogue = p.Epilogue(result=between, addend=addend)
-    assert _lengths(_join(_changed("depthwise", epilogue=epilogue))) == [2, 1]
-
-
-def test_small_results_and_large_weights_stay_apart() -> None:
-    features = 56
-    narrow = _thunks()
-    narrow["expand"] = _dot(X, W1, A, NARROW, features)
-    narrow["depthwise"] = _depthwise().model_copy(
-        update={
-            "input": dense((1, SIZE, SIZE, features), A),
-            "kernel": dense((3, 3, 1, features), W2),
-            "output": dense((1, SIZE, SIZE, features), B),
-        }
-    )
-    narrow["project"] = _dot(B, W3, Y, features, NARROW)
-    assert _lengths(_join(narrow)) == [1, 1, 1]
-    large = {**_thunks(), "project": _dot(B, W3, Y, WIDE, 2048)}
-    assert _lengths(_join(large)) == [2, 1]
-
-
-def test_weights_are_not_read_again_for_images_that_are_smaller() -> None:
-    images, size = 64, 8
-    assert images * size * size == SIZE * SIZE
-    shapes = {
-        "input": dense((images, size, size, WIDE), A),
-        "output": dense((images, size, size, WIDE), B),
-    }
-    thunks = _changed("depthwise", **shapes)
-    assert _lengths(_join(thunks)) == [3]
-    columns = size * size + 1
-    more = {**thunks, "project": _dot(B, W3, Y, WIDE, columns)}
-    assert _lengths(_join(more)) == [2, 1]
-
-
-def test_other_layouts_and_products_of_few_columns_stay_apart() -> None:
-    transposed = dense((1, SIZE, SIZE, WIDE), A).model_copy(update={"minor_to_major": (2, 1, 3, 0)})
-    assert _lengths(_join(_changed("depthwise", input=transposed))) == [1, 1, 1]
-    few = {**_thunks(), "project": _dot(B, W3, Y, WIDE, 4)}
-    assert _lengths(_join(few)) == [2, 1]
+    pad = f"0_0x{dilation * (size - 1) // 2}_{dilation * size // 2}"
+    window = f"size=1x{size} pad={pad} rhs_dilate=1x{dilation}"
+    assert _lengths(_block(*_full(window, f"f32[1,{size},64,64]"))) == lengths
 
 
 @pytest.mark.parametrize(("dilation", "lengths"), [(1, [1, 1, 1]), (2, [3])])
 def test_what_is_faster_in_tiles_stays_apart(dilation: int, lengths: list[int]) -> None:
-    side = ops.Window(
-        size=3, stride=1, pad_low=dilation, pad_high=dilation,
-        kernel_dilation=dilation, base_dilation=1, reversed=False,
-    )  # fmt: skip
-    kernel = dense((3, 3, WIDE, WIDE), W2)
-    changes = {"windows": (side, side), "feature_groups": 1, "kernel": kernel}
-    assert _lengths(_join(_changed("depthwise", **changes))) == lengths
+    pad = f"{dilation}_{dilation}"
+    window = f"size=3x3 pad={pad}x{pad} rhs_dilate={dilation}x{dilation}"
+    assert _lengths(_block(*_full(window, "f32[3,3,64,64]"))) == lengths
+
+
+def test_an_addend_may_be_replaced_and_other_operands_may_not() -> None:
+    place = Emission(BLOCK).place
+    result = place("addend")
+    assert _lengths(_block(project=p.Epilogue(result=result, addend=result))) == [3]
+    part = result.model_copy(update={"offset": 64})
+    assert _lengths(_block(project=p.Epilogue(result=result, addend=part))) == [2, 1]
+    weights = result.model_copy(update={"allocation": place("w1").allocation})
+    assert _lengths(_block(project=p.Epilogue(result=weights, high=6.0))) == [2, 1]
+
+
+def test_a_residual_ends_a_chain() -> None:
+    place = Emission(BLOCK).place
+    epilogue = p.Epilogue(result=place("depthwise"), addend=place("residual"))
+    assert _lengths(_block(depthwise=epilogue)) == [2, 1]
+
+
+def test_small_results_and_large_weights_stay_apart() -> None:
+    narrow = [
+        ("[4096,64]", "[4096,56]"),
+        ("[1,64,64,64]", "[1,64,64,56]"),
+        ("[8,64]", "[8,56]"),
+        ("[3,3,1,64]", "[3,3,1,56]"),
+        ("[64,8]", "[56,8]"),
+        ("feature_group_count=64", "feature_group_count=56"),
+    ]
+    assert _lengths(_block(*narrow)) == [1, 1, 1]
+    assert _lengths(_block(*_columns(2048))) == [2, 1]
+
+
+def test_weights_are_not_read_again_for_images_that_are_smaller() -> None:
+    images = ("f32[1,64,64,64]", "f32[64,8,8,64]")
+    assert _lengths(_block(images)) == [3]
+    assert _lengths(_block(images, *_columns(8 * 8 + 1))) == [2, 1]
+
+
+def test_other_layouts_and_products_of_few_columns_stay_apart() -> None:
+    transposed = ("image = f32[1,64,64,64]", "image = f32[1,64,64,64]{2,1,3,0}")
+    assert _lengths(_block(transposed)) == [1, 1, 1]
+    assert _lengths(_block(*_columns(4))) == [2, 1]
 
 
 def test_matrices_alone_know_no_rows_of_images() -> None:
-    thunks = {"one": _dot(X, W1, A, NARROW, WIDE), "other": _dot(A, W2, B, WIDE, WIDE)}
-    assert _lengths(_join(thunks)) == [1, 1]
+    text = """
+        ENTRY main {
+          x = f32[4096,8] parameter(0)
+          w1 = f32[8,64] parameter(1)
+          w2 = f32[64,64] parameter(2)
+          one = f32[4096,64] dot(x, w1), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+          other = f32[4096,64] dot(one, w2), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+          ROOT results = (f32[4096,64]) tuple(other)
+        }
+    """
+    assert _lengths(Emission(text)) == [1, 1]
