@@ -78,7 +78,7 @@ class DotNumbers:
 
 @dataclass(frozen=True)
 class ConvolutionNumbers:
-    """What the axes of the input, the kernel and the output of a convolution are."""
+    """The role of each axis of the input, the kernel and the output of a convolution."""
 
     input_batch: int
     input_feature: int
@@ -206,7 +206,7 @@ class Module:
 
     @property
     def instructions(self) -> Iterator[Instruction]:
-        """Those of all computations."""
+        """The instructions of all computations."""
         for computation in self.computations:
             yield from computation.instructions
 

@@ -141,7 +141,7 @@ class Memory:
 
     allocations: Sequence[Allocation]
     results: Sequence[Slice] = ()
-    """What callers read in the end."""
+    """The memory that callers read in the end."""
     _sizes: dict[int, int] = field(default_factory=dict)
 
     def reserve(self, size: int) -> Slice:

@@ -36,7 +36,7 @@ class Source:
     kernel: Instruction | None
     """The instruction outside of fusions whose kernel moves it."""
     factor: float = 1.0
-    """What the kernel multiplies all elements by."""
+    """The kernel multiplies all elements by it."""
 
 
 def source_of(instruction: Instruction, *, scaled: bool = False) -> Source:
@@ -70,7 +70,7 @@ def source_of(instruction: Instruction, *, scaled: bool = False) -> Source:
 
 
 def _multiplied(node: Instruction) -> tuple[Instruction, float] | None:
-    """What an instruction multiplies by a number, without moving it, and the number."""
+    """The value that an instruction multiplies by a number, without moving it, and the number."""
     if node.opcode != "multiply":
         return None
     one, other = node.operands

@@ -34,14 +34,14 @@ class _Operand:
 
     heads: p.Heads
     kernel: Emitted | None = None
-    """What has moved it, which nothing else needs."""
+    """The kernel that has moved it, which nothing else needs."""
     product: Emitted | None = None
     """The product that it is, which nothing else reads, with its epilogue and memory of its own."""
     finished: p.Product | None = None
     sources: Sequence[Instruction] = ()
-    """What is read for it."""
+    """The instructions that are read for it."""
     factor: float = 1.0
-    """What the kernel has multiplied it by."""
+    """The kernel has multiplied it by this."""
 
 
 def join_attention(steps: Steps, candidate: Emitted, memory: Memory) -> bool:
@@ -56,35 +56,35 @@ class _Attention:
         self._hlo = steps.hlo
         self._memory = memory
 
-    def done(self, answers: Emitted) -> bool:
+    def done(self, pv: Emitted) -> bool:
         """Replaces the steps, if that is possible."""
-        second = answers.thunk
-        instruction = self._hlo.instruction(answers.instruction)
+        second = pv.thunk
+        instruction = self._hlo.instruction(pv.instruction)
         if not isinstance(second, p.Dot) or instruction is None or not _is_plain(second):
             return False
         found = self._shares(second, *instruction.operands)
         if found is None:
             return False
         second, softmax, values = found
-        asked = self._step(softmax.source)
+        qk = self._step(softmax.source)
         between = [self._step(fusion) for fusion in softmax.fusions]
-        first = None if asked is None else asked.thunk
-        if not isinstance(first, p.Dot) or asked is None or not _follow(first, second):
+        first = None if qk is None else qk.thunk
+        if not isinstance(first, p.Dot) or qk is None or not _follow(first, second):
             return False
         inner = [step for step in between if step is not None]
         if len(inner) != len(between) or not self._only_read_by(
             [softmax.source, *softmax.fusions], [*softmax.fusions, instruction]
         ):
             return False
-        operands = self._operands(asked, answers, first, second, values)
-        output = self._output(answers, second)
+        operands = self._operands(qk, pv, first, second, values)
+        output = self._output(pv, second)
         masks = Masks.of(self._steps, self._memory, softmax, first.out.shape)
         if operands is None or output is None or masks is None:
             return False
         scale = softmax.scale * operands[0].factor * operands[1].factor
         heads = [one.heads for one in operands]
         new = _step_of(scale, (first, second), output[1].thunk, heads, output[0])
-        return self._replace(new, asked, answers, inner, operands, output, masks)
+        return self._replace(new, qk, pv, inner, operands, output, masks)
 
     def _shares(
         self, product: p.Dot, left: Instruction, right: Instruction
@@ -132,14 +132,14 @@ class _Attention:
 
     def _operands(
         self,
-        asked: Emitted,
-        answers: Emitted,
+        qk: Emitted,
+        pv: Emitted,
         first: p.Dot,
         second: p.Dot,
         values: Instruction,
     ) -> list[_Operand] | None:
         """Queries, keys and values."""
-        queries, keys = self._steps.value(asked).operands
+        queries, keys = self._steps.value(qk).operands
         rows = _free(first.lhs, first.lhs_batch, first.lhs_contracting)
         columns = _free(first.rhs, first.rhs_batch, first.rhs_contracting)
         features = _free(second.rhs, second.rhs_batch, second.rhs_contracting)
@@ -149,9 +149,9 @@ class _Attention:
         key = (*first.rhs_batch, *columns, *first.rhs_contracting)
         value = (*second.rhs_batch, *second.rhs_contracting, *features)
         return [
-            self._operand(source_of(queries, scaled=True), asked, first.lhs, query),
-            self._operand(source_of(keys, scaled=True), asked, first.rhs, key),
-            self._operand(source_of(values), answers, second.rhs, value),
+            self._operand(source_of(queries, scaled=True), qk, first.lhs, query),
+            self._operand(source_of(keys, scaled=True), qk, first.rhs, key),
+            self._operand(source_of(values), pv, second.rhs, value),
         ]
 
     def _operand(
@@ -213,13 +213,13 @@ class _Attention:
 
     # --- the result ------------------------------------------------------------------------------
 
-    def _output(self, answers: Emitted, second: p.Dot) -> tuple[p.Heads, Emitted] | None:
+    def _output(self, pv: Emitted, second: p.Dot) -> tuple[p.Heads, Emitted] | None:
         """Where the result is to be, and the step that has put it there."""
         axes = range(len(second.out.shape))
-        plain = _heads(second.out.slice, 0, second.out.strides, axes), answers
-        assert isinstance(answers.thunk, p.Dot)
-        is_turned = second.lhs != answers.thunk.lhs
-        value = self._steps.value(answers)
+        plain = _heads(second.out.slice, 0, second.out.strides, axes), pv
+        assert isinstance(pv.thunk, p.Dot)
+        is_turned = second.lhs != pv.thunk.lhs
+        value = self._steps.value(pv)
         uses = self._hlo.uses(value)
         if uses is None or len(uses) != 1:
             return plain
@@ -238,8 +238,8 @@ class _Attention:
     def _replace(
         self,
         step: p.Attention,
-        asked: Emitted,
-        answers: Emitted,
+        qk: Emitted,
+        pv: Emitted,
         inner: Sequence[Emitted],
         operands: Sequence[_Operand],
         output: tuple[p.Heads, Emitted],
@@ -249,9 +249,9 @@ class _Attention:
         after = [step.thunk for step in steps.all[steps.all.index(last) + 1 :]]
         if not self._memory.may_move(heads.slice, after):
             return False
-        gone = [asked, *inner, *(one.kernel for one in operands if one.kernel is not None)]
+        gone = [qk, *inner, *(one.kernel for one in operands if one.kernel is not None)]
         # XLA keeps the operands until its own kernels have read them.
-        start, end = min(map(steps.all.index, gone)), steps.all.index(answers)
+        start, end = min(map(steps.all.index, gone)), steps.all.index(pv)
         overwritten = [
             part
             for step in steps.all[start:end]
@@ -276,12 +276,12 @@ class _Attention:
                 steps.leave(steps.value(one.kernel), one.sources)
         masks.apply()
         output_place = step.output.model_copy(update={"slice": new})
-        answers.thunk = step.model_copy(update={"output": output_place, **masks.named})
-        answers.fusion = last.instruction if last is not answers else answers.fusion
+        pv.thunk = step.model_copy(update={"output": output_place, **masks.named})
+        pv.fusion = last.instruction if last is not pv else pv.fusion
         steps.all[:] = [
             step
             for step in steps.all
-            if not any(step is one for one in gone) and (step is answers or step is not last)
+            if not any(step is one for one in gone) and (step is pv or step is not last)
         ]
         return True
 

@@ -1,4 +1,4 @@
-"""Makes what masks scores of attention operands of the step, computed before it where that is not in memory."""
+"""Turns attention masks into operands of the step, computing them once where they are not in memory."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Masks:
     named: dict[str, p.Heads | float | None] = field(default_factory=dict)
     """Fields of the step."""
     in_place: list[Slice] = field(default_factory=list)
-    """What it reads where XLA has put it."""
+    """Memory that it reads where XLA has put it."""
     _new: list[tuple[Emitted, p.Mask]] = field(default_factory=list)
     """Masks that are computed, each before the step that has read what they need."""
 
@@ -40,7 +40,7 @@ class Masks:
     def of(
         cls, steps: Steps, memory: Memory, softmax: Softmax, shape: Sequence[int]
     ) -> Masks | None:
-        """Those of a softmax; None if one of them is unknown."""
+        """The masks of a softmax; None if one of them is unknown."""
         if len(shape) > 4:
             return None
         masks, kept = cls(steps, memory, tuple(shape)), softmax.kept
@@ -101,7 +101,11 @@ class Masks:
             extents=extents,
             step=step,
             code=code,
-            output=self.memory.reserve(math.prod(extents[:-1]) * step * 4),
+            output=self.memory.reserve(
+                math.prod(extents[:-1])
+                * step
+                * ElementType.FLOAT32.item_bytes  # or of a 32-bit condition
+            ),
         )
         self._new.append((before, mask))
         return mask

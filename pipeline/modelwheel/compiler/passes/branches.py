@@ -212,7 +212,7 @@ def _needs(thunks: Iterable[p.Thunk], region: Slice, results: Sequence[Slice] = 
 def _accesses(
     thunks: Iterable[p.Thunk],
 ) -> Iterator[tuple[tuple[Slice, ...], tuple[Slice, ...]]]:
-    """What thunks read and surely write, in order, in the first turn of each loop."""
+    """The slices that thunks read and surely write, in order, in the first iteration of each loop."""
     for thunk in thunks:
         if isinstance(thunk, p.While) and _is_loop(thunk):
             yield from _accesses(thunk.body)

@@ -20,6 +20,8 @@ from ..ir.thunk_walk import all_written
 from .epilogues import Emitted, Steps, columns_of, fits, may_exchange, read_parts
 from .match.epilogue_parts import Part, Parts, epilogue_of
 
+_FLOAT_BYTES = ElementType.FLOAT32.item_bytes
+
 
 def join_concatenation(steps: Steps, candidate: Emitted, memory: Memory) -> bool:
     """Leaves out a kernel that concatenates columns, if other steps can write all pieces."""
@@ -55,8 +57,9 @@ class _Piece:
 
     def of(self, whole: Slice) -> Slice:
         """From its first element to its last."""
-        size = ((self.rows - 1) * self.step + self.columns) * 4
-        return Slice(allocation=whole.allocation, offset=whole.offset + self.first * 4, size=size)
+        size = ((self.rows - 1) * self.step + self.columns) * _FLOAT_BYTES
+        offset = whole.offset + self.first * _FLOAT_BYTES
+        return Slice(allocation=whole.allocation, offset=offset, size=size)
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,7 @@ class _Copied:
     source: Slice
     instruction: Instruction
     step: Emitted | None
-    """What writes it, if XLA need not have kept it until then."""
+    """The step that writes it, if XLA need not have kept it until then."""
 
 
 class _Concatenation:
@@ -189,7 +192,7 @@ class _Concatenation:
 
     def _kept(self, copied: _Copied, position: int) -> Slice | None:
         """Where a value is when it is copied."""
-        if copied.source.size != copied.piece.rows * copied.piece.columns * 4:
+        if copied.source.size != copied.piece.rows * copied.piece.columns * _FLOAT_BYTES:
             return None
         if copied.step is None:
             return copied.source

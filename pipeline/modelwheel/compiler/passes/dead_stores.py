@@ -1,13 +1,14 @@
 """Leaves out steps that write what nobody reads.
 
-XLA fills the array in which a loop collects its results, and copies it for each loop: it knows only that a turn writes some
-part of it. Where the parts of all turns are proven to be all of it (see `counters`), these are dead stores.
+XLA fills the array in which a loop collects its results, and copies it for each loop: it knows only that an iteration writes
+some part of it. Where the parts of all iterations are proven to be all of it (see `counters`), these are dead stores.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ...dtypes import ElementType
 from ...program.arrays import Slice, overlap
 from ..ir import thunks as p
 from ..ir.elementwise import Plane
@@ -36,17 +37,17 @@ def _is_read(part: Slice, later: Sequence[p.Thunk], results: Sequence[Slice]) ->
 
 
 def _left(
-    pieces: Sequence[Slice], thunks: Sequence[p.Thunk], *, in_turn: bool = False
+    pieces: Sequence[Slice], thunks: Sequence[p.Thunk], *, inside: bool = False
 ) -> Sequence[Slice] | None:
-    """What is left of some slices after some thunks, or after one turn of a loop of them; None if they are read before."""
+    """The rest of some slices after some thunks, or after one iteration of a loop of them; None if they are read before."""
     for thunk in thunks:
         if any(overlap(other, piece) for other in read(thunk) for piece in pieces):
             return None
         for inner in _inner(thunk):
-            if _left(pieces, inner, in_turn=in_turn or isinstance(thunk, p.While)) is None:
+            if _left(pieces, inner, inside=inside or isinstance(thunk, p.While)) is None:
                 return None
-        # What steps inside a turn belongs to that loop or to another one.
-        if not (in_turn and isinstance(thunk, p.While)):
+        # What steps inside an iteration belongs to that loop or to another one.
+        if not (inside and isinstance(thunk, p.While)):
             for other in _replaced(thunk):
                 if other.step == 0:
                     pieces = [rest for piece in pieces for rest in _without(piece, other)]
@@ -64,7 +65,7 @@ def _inner(thunk: p.Thunk) -> Sequence[Sequence[p.Thunk]]:
 
 
 def _without(part: Slice, other: Slice) -> Iterator[Slice]:
-    """What is left of a slice beside another one."""
+    """The rest of a slice beside another one."""
     if not overlap(part, other):
         yield part
         return
@@ -92,17 +93,18 @@ def _replaced(thunk: p.Thunk) -> Iterator[Slice]:
         case p.While() if thunk.trip_count:
             for one in thunk.body:
                 if not isinstance(one, p.While):
-                    yield from _in_all_turns(_replaced(one), thunk.trip_count)
+                    yield from _in_all_iterations(_replaced(one), thunk.trip_count)
 
 
-def _in_all_turns(parts: Iterator[Slice], turns: int) -> Iterator[Slice]:
-    """The same for the slices of a turn."""
+def _in_all_iterations(parts: Iterator[Slice], trip_count: int) -> Iterator[Slice]:
+    """The memory that some slices are in all iterations together, as far as it is known."""
     for part in parts:
-        if part.step == 0 or (part.iterations == turns and abs(part.step) <= part.size):
+        if part.step == 0 or (part.iterations == trip_count and abs(part.step) <= part.size):
             yield part.whole
 
 
 def _is_dense(plane: Plane, thunk: p.Elementwise) -> bool:
-    item_bytes = 4  # of a 32-bit float
     in_order = thunk.rows == 1 or plane.row_step == thunk.columns
-    return in_order and plane.slice.size == thunk.rows * thunk.columns * item_bytes
+    return (
+        in_order and plane.slice.size == thunk.rows * thunk.columns * ElementType.FLOAT32.item_bytes
+    )

@@ -38,13 +38,13 @@ class _Group:
     code: Code = field(default_factory=Code)
     members: list[Emitted] = field(default_factory=list)
     planes: list[Plane] = field(default_factory=list)
-    """What is read from memory."""
+    """Memory that it reads."""
     stores: dict[Slice, _Store] = field(default_factory=dict)
     unwritten: list[Emitted] = field(default_factory=list)
     """Steps whose values the group cannot write to memory: only its other steps may read them."""
 
     def values(self) -> dict[Slice, int]:
-        """What is in memory by then."""
+        """The values that are in memory by then."""
         return {where: store.value for where, store in self.stores.items()}
 
     def takes(

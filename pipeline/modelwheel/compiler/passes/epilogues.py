@@ -2,7 +2,7 @@
 
 XLA's CPU backend writes the result of a matrix product or convolution to memory; bias, scale, residual and clamp are
 kernels of their own that read and write it again, like activation functions. The module has the computation of every such fusion
-(HloInstructionProto.called_computation_ids): where it is what the hand-written kernels can do to a product, in the
+(`Instruction.called`): where it is what the hand-written kernels can do to a product, in the
 same order, the product does it and the kernel is not called. Anything else stays as it is.
 
 What several steps read, XLA finishes in each of them. Such a reader takes the finished value from memory instead, and if
@@ -59,7 +59,7 @@ class Steps:
         self._memory = memory
         self._numbering: Numbering | None = None
         self._left: dict[Instruction, frozenset[Instruction]] = {}
-        """What is still read for a fusion that became an epilogue, by the fusion."""
+        """The instructions that are still read for a fusion that became an epilogue, by the fusion."""
 
     @property
     def numbering(self) -> Numbering:
@@ -431,7 +431,7 @@ def fits(epilogue: p.Epilogue, product: p.Product) -> bool:
         part: Slice | None = getattr(epilogue, name)
         # An addend may be the result itself, but not a part of it.
         apart = part is None or not overlap(part, result) or (name == "addend" and part == result)
-        if part is not None and (part.size != size * 4 or not apart):
+        if part is not None and (part.size != size * ElementType.FLOAT32.item_bytes or not apart):
             return False
     return True
 

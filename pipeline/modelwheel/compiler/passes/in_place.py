@@ -104,7 +104,7 @@ def _with_result(
 def _with_moved_addend(
     thunks: Sequence[p.Thunk], position: int, addend: Slice, result: Slice, memory: Memory
 ) -> list[p.Thunk] | None:
-    """The same with the addend in memory of its own, where products have written it."""
+    """The thunks with the addend of one in memory of its own, where products have written it."""
     if memory.is_own(addend):
         return None
     own = memory.reserve(addend.size)

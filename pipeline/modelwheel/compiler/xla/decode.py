@@ -1,9 +1,7 @@
 """Converts the files that tfcompile writes to a `Program` and one file of constants.
 
-tfcompile (tensorflow/compiler/aot/compile.cc) writes two objects in addition to the kernels. `*_metadata.o`
-holds one serialised `xla.cpu.CompilationResultProto` (xla/service/cpu/executable.proto) in its only
-read-only section. `*_constants.o` holds every constant, each behind a 64-byte head that begins with
-its length (tensorflow/compiler/aot/embedded_constant_buffers.cc). The fields are those of
+tfcompile (tensorflow/compiler/aot/compile.cc) writes two objects in addition to the kernels (`object_file.py`): one has a
+serialised `xla.cpu.CompilationResultProto` (xla/service/cpu/executable.proto), the other the constants. The fields are those of
 xla/backends/cpu/runtime/thunk.proto and xla/service/hlo.proto (BufferAssignmentProto) as of the pinned
 TensorFlow; anything unknown is refused by name instead of being guessed.
 """
@@ -16,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-import lief
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from ...errors import UnsupportedProgramError
@@ -49,11 +46,8 @@ from .hlo_proto import (
     read_shape,
     read_window,
 )
+from .object_file import read_constants, read_only_section
 
-# In ELF, Mach-O and COFF.
-_READ_ONLY_SECTIONS = (".rodata", "__const", ".rdata")
-_CONSTANT_SUFFIX = "_constant_buffer_contents"
-_CONSTANT_HEAD_BYTES = 64
 _Slices: TypeAlias = dict[tuple[Instruction, tuple[int, ...]], Slice]
 """Where values are, by the instruction and the position in its tuple."""
 
@@ -76,9 +70,9 @@ def write_program(
     Raises:
         UnsupportedProgramError: The result holds something that the runtime does not support.
     """
-    result = compilation_result_class().FromString(_read_only_section(metadata_object))
+    result = compilation_result_class().FromString(read_only_section(metadata_object))
     _refuse_unknown_fields(result)
-    program, constants = decode(result, _read_constants(constants_object), written)
+    program, constants = decode(result, read_constants(constants_object), written)
     program.save(out / "program.json")
     (out / "constants.bin").write_bytes(constants)
 
@@ -146,54 +140,6 @@ def _refuse_written_inputs(protos: Iterable[Any], inputs: int) -> None:
             raise UnsupportedProgramError(
                 f"allocation {proto.index} aliases a parameter with an output, which is not supported"
             )
-
-
-# --- object files ---------------------------------------------------------------------------------
-
-
-def _parse(path: Path) -> Any:
-    binary = lief.parse(str(path))
-    if binary is None:
-        raise UnsupportedProgramError(f"{path.name} is not an object file")
-    return binary
-
-
-def _read_only_section(path: Path) -> bytes:
-    binary = _parse(path)  # must outlive its sections and symbols, which LIEF does not copy
-    sections = [
-        section
-        for section in binary.sections
-        if section.size and str(section.name).startswith(_READ_ONLY_SECTIONS)
-    ]
-    if len(sections) != 1:
-        names = ", ".join(str(section.name) for section in sections) or "none"
-        raise UnsupportedProgramError(
-            f"{path.name} should have one read-only section, but has: {names}"
-        )
-    return bytes(sections[0].content)
-
-
-def _read_constants(path: Path) -> list[bytes]:
-    """The constants in the order of their numbers; an object without constants has no section."""
-    binary = _parse(path)
-    # Constants are found by the names of symbols: Arm's ELF files have others too ($d, $x). Sizes
-    # come from the head of each, since only ELF symbols have a size.
-    offsets: dict[int, int] = {}
-    for symbol in binary.symbols:
-        name = str(symbol.name)
-        if name.endswith(_CONSTANT_SUFFIX):
-            digits = name.removesuffix(_CONSTANT_SUFFIX).rpartition("_Constant_")[2]
-            offsets[int(digits)] = int(symbol.value)
-    if not offsets:
-        return []
-    content = _read_only_section(path)
-    constants = []
-    for number in range(len(offsets)):
-        start = offsets[number]
-        length = int.from_bytes(content[start : start + 8], "little")
-        start += _CONSTANT_HEAD_BYTES
-        constants.append(content[start : start + length])
-    return constants
 
 
 # --- allocations ----------------------------------------------------------------------------------

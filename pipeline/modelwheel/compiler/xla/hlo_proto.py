@@ -40,7 +40,7 @@ _BYTES = {
     ElementType.UINT16: ("u16s", "<u2"),
     ElementType.FLOAT16: ("f16s", "<f2"),
 }
-"""Those with the bytes of all elements."""
+"""The fields with the bytes of all elements."""
 _COMPLEX = {ElementType.COMPLEX64: "c64s", ElementType.COMPLEX128: "c128s"}
 
 
@@ -115,7 +115,7 @@ def read_shape(proto: Any) -> Shape:
 
 
 def read_dot_numbers(proto: Any) -> DotNumbers:
-    """Those of an `xla.DotDimensionNumbers`."""
+    """The axes in an `xla.DotDimensionNumbers`."""
     return DotNumbers(
         lhs_batch=tuple(proto.lhs_batch_dimensions),
         lhs_contracting=tuple(proto.lhs_contracting_dimensions),
@@ -125,7 +125,7 @@ def read_dot_numbers(proto: Any) -> DotNumbers:
 
 
 def read_convolution_numbers(proto: Any) -> ConvolutionNumbers:
-    """Those of an `xla.ConvolutionDimensionNumbers`."""
+    """The axes in an `xla.ConvolutionDimensionNumbers`."""
     return ConvolutionNumbers(
         input_batch=proto.input_batch_dimension,
         input_feature=proto.input_feature_dimension,

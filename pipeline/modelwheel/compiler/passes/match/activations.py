@@ -19,7 +19,7 @@ from ...ir.match import scalar_of
 
 _COMMUTATIVE = frozenset({"add", "multiply", "maximum", "minimum"})
 _ROOTS = frozenset({"tanh", "logistic", "divide", "multiply"})
-"""What the last operation of an activation is."""
+"""The last operations of activations."""
 _Form: TypeAlias = int
 """The number of an expression: equal expressions have equal numbers."""
 

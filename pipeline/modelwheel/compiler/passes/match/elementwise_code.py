@@ -55,7 +55,7 @@ class Code:
     def finished(
         self, stored: Sequence[int]
     ) -> tuple[tuple[Plane, ...], tuple[Plane, ...], tuple[Operation, ...], tuple[int, ...]]:
-        """What some values need: memory of numbers and of masks, operations on them, and their numbers there."""
+        """The operands of some values: memory of numbers and of masks, operations on them, and their numbers there."""
         self._join_gates(stored)
         order = sorted(self._needed(stored))  # operands come before
         kinds = {
@@ -119,9 +119,9 @@ class Source:
     rows: int
     columns: int
     known: Mapping[Slice, int]
-    """What is in memory by then."""
+    """The values that are in memory by then."""
     planes: list[Plane] = field(default_factory=list)
-    """What had to be read."""
+    """Memory that had to be read."""
 
     def read(self, code: Code, where: Slice, start: int, row: int) -> int | None:
         """The value of some columns of rows in memory.

@@ -22,11 +22,11 @@ class Softmax:
     """The instruction outside of fusions whose value it is of."""
     scale: float
     added: Value | None
-    """What is added to these products."""
+    """Added to these products."""
     kept: Kept | None
     """Which of them count."""
     fusions: tuple[Instruction, ...]
-    """Those that compute it."""
+    """The fusions that compute it."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class _Finder:
         return self._numbering().inside(value.node, value.fusion)
 
     def _of_row(self, value: Value) -> Value | None:
-        """What is repeated along each row."""
+        """The value that is repeated along each row."""
         node = value.node
         if node.opcode != "broadcast" or not row_major(node.shape):
             return None
@@ -114,7 +114,7 @@ class _Finder:
         return operand if row_major(operand.node.shape) else None
 
     def _raised(self, value: Value | None) -> Value | None:
-        """What JAX takes the larger one of and minus infinity, which changes nothing."""
+        """The value in max(value, -inf), which JAX writes and which changes nothing."""
         if value is None:
             return None
         found = self._behind(value)
@@ -127,7 +127,7 @@ class _Finder:
         return value
 
     def _reduced(self, value: Value | None, reducer: ops.Reducer) -> Value | None:
-        """What is reduced along rows to a value, perhaps in windows first."""
+        """The value that is reduced along rows to another one, perhaps in windows first."""
         if value is None:
             return None
         found = self._behind(value)
@@ -168,7 +168,7 @@ class _Finder:
         return scalar_of(self._behind(value).node)
 
     def _kept(self, value: Value) -> tuple[Value, Kept | None]:
-        """What a value is where it is not one number, by a condition."""
+        """The scores that a value is where it is not one number, by a condition."""
         found = self._behind(value)
         if found.node.opcode == "select":
             condition, one, other = found.operands
@@ -192,7 +192,7 @@ class _Finder:
         return value, None
 
     def _unscaled(self, value: Value) -> tuple[Value, float]:
-        """What a value is the product of, with a number."""
+        """The value that another one is the product of, with a number."""
         found = self._behind(value)
         if found.node.opcode == "multiply":
             one, other = found.operands

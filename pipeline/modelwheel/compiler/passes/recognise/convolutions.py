@@ -21,7 +21,7 @@ from ...ir.match import array_of, behind_bitcasts
 from ...ir.thunks import Array
 
 _TYPES = (ElementType.FLOAT32, ElementType.FLOAT64)
-"""Those for which the runtime has kernels with vectors of the CPU; for others XLA's kernel stays."""
+"""The types for which the runtime has kernels with vectors of the CPU; for others XLA's kernel stays."""
 _MAX_RANK = 3
 
 

@@ -125,7 +125,7 @@ def mean_of_values(
 
 
 def _scaled(node: Instruction) -> tuple[Instruction, float]:
-    """What an instruction multiplies by one number, and that."""
+    """The value that an instruction multiplies by one number, and the number."""
     if node.opcode != "multiply":
         return node, 1.0
     one, other = node.operands
@@ -231,7 +231,7 @@ def _reduction(instruction: Instruction, kernel: p.Kernel, opcode: str) -> _Redu
 
 
 def reducer_of(root: Instruction) -> ops.Reducer | None:
-    """What a window is reduced by: a computation of two parameters and one operation."""
+    """The operation that reduces windows, in a computation of two parameters and one operation."""
     operation = root.called_root
     numbers = sorted(
         operand.parameter_number for operand in operation.operands if operand.opcode == "parameter"

@@ -18,7 +18,7 @@ from ...ir.memory import Memory
 from ...ir.thunks import Array
 
 _TYPES = (ElementType.FLOAT32, ElementType.FLOAT64)
-"""Those for which the runtime has kernels with vectors of the CPU; for others XLA's kernel stays."""
+"""The types for which the runtime has kernels with vectors of the CPU; for others XLA's kernel stays."""
 
 
 def product(axes: DotNumbers, lhs: Array, rhs: Array, out: Array) -> p.Dot:
