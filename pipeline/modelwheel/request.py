@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 from .errors import SpecError, UsageError
@@ -11,6 +12,7 @@ from .levels import LEVELS, Level
 from .platforms import PLATFORMS, Platform, host_platform
 from .spec import BatchRule, Spec
 from .spec.levels import suggest_level
+from .spec.sources import AnySource
 from .spec.tune_lock import NOT_TUNED, TuneLock, read_lock
 from .util.words import suggest
 
@@ -46,6 +48,11 @@ class Request:
     def holding(self, file: str) -> Request:
         """The same, the directory of whose model holds it in this file; see `FetchedModel.file`."""
         return replace(self, spec=self.spec.holding(file)) if file else self
+
+    @cached_property
+    def origin(self) -> AnySource:
+        """`Spec.origin`, for which the disk is looked at once."""
+        return self.spec.origin
 
     @property
     def name(self) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -73,8 +73,9 @@ class Project:
             "tensorflow": TENSORFLOW_VERSION,
             "spec": request.spec.spec_digest(),
             "flags": {
-                level.name: astuple(compiler_flags(request.spec, level, request.tuned))
+                level.name: [flags.xla, flags.tf_xla]
                 for level in request.levels
+                for flags in [compiler_flags(request.spec, level, request.tuned)]
             },
             "provenance": dict(self.provenance),
             "tree": self.tree_sha256,

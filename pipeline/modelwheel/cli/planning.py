@@ -164,18 +164,18 @@ def _print_list(
 def _print_plan(
     requests: Sequence[Request], goal: Goal, mode: Policy | None, as_json: bool
 ) -> None:
-    from ..engine.planning.plan import plan as make_plan
+    from ..engine.planning.plan import survey_all
     from .display.plans import total
 
     store = open_store()
-    planned = [step for request in requests for step in make_plan(request, store, goal)]
+    planned = [step for one in survey_all(requests, store, goal) for step in one.planned]
     if as_json:
         if mode is not None:
             open_sandbox(mode)  # an error if it is required and none works
         print_json(planned)
         return
-    for step in planned:
-        say(f"{step.state:6}  {step.name}")
+    # At once: hundreds of specs have thousands of lines, each of which would be flushed.
+    say("\n".join(f"{step.state:6}  {step.name}" for step in planned))
     say(total(planned))
     say(f"sandbox: {open_sandbox(mode).name}")
 
@@ -190,12 +190,12 @@ def _print_answers(
     as_json: bool,
 ) -> None:
     from ..engine.planning.cost import estimate
-    from ..engine.planning.plan import survey
+    from ..engine.planning.plan import survey_all
     from ..engine.planning.why import Explainer
     from .display.plans import answer_json, cost_lines, reason_lines, total
 
     store = open_store()
-    surveys = [survey(request, store, goal) for request in requests]
+    surveys = survey_all(requests, store, goal)
     explainer = Explainer(store)
     reasons: Mapping[str, Sequence[Reason]] | None = None
     if since:

@@ -13,6 +13,7 @@ from ..request import Request
 from ..source import fetch as source
 from ..store.records import Record
 from ..store.store import Store
+from ..util.remembering import one_moment
 from .steps import Goal, steps_of
 from .steps.base import Step
 
@@ -35,7 +36,8 @@ class Finished:
 
 def find_all_finished(requests: Iterable[Request], store: Store, goal: Goal) -> dict[str, Finished]:
     """The requests of which the store has everything, by their names."""
-    found = {request.name: find_finished(request, store, goal) for request in requests}
+    with one_moment():
+        found = {request.name: find_finished(request, store, goal) for request in requests}
     return {name: finished for name, finished in found.items() if finished is not None}
 
 
@@ -46,7 +48,7 @@ def find_finished(request: Request, store: Store, goal: Goal) -> Finished | None
     """
     records: dict[str, Record] = {}
     try:
-        model = source.look_up(request.spec.origin, store)
+        model = source.look_up(request.origin, store)
         if model.tree_sha256 is None:
             return None
         request = request.holding(model.file)

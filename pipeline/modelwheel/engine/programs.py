@@ -19,7 +19,7 @@ from .steps.model import compile_name
 
 def stored_records(request: Request, store: Store, goal: Goal = "project") -> dict[str, Record]:
     """The results of steps that are in the store, by the step's name. Fetches and runs nothing."""
-    model = source.look_up(request.spec.origin, store)
+    model = source.look_up(request.origin, store)
     request = request.holding(model.file)
     records: dict[str, Record] = {}
     for step in steps_of(request, model.tree_sha256 or "", model.provenance, goal):

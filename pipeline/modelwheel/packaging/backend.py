@@ -7,7 +7,7 @@ import re
 import shlex
 import sys
 import sysconfig
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Literal
@@ -35,17 +35,20 @@ _READ_BY_COMPILERS = (
 
 def build_environment(bindings: str = "extension") -> Mapping[str, str]:
     """What a wheel depends on in addition to its project: compiler, build tools, and Python if it has an extension."""
-    compilers = [_command(*compiler) for compiler in _COMPILERS]
-    mark = (
-        compilers,
-        [programs_mark(command) for command in compilers],
-        packages_mark(),
-        [os.environ.get(name) for name in _READ_BY_COMPILERS],
-    )
-    return _environments.get(bindings, mark, lambda: _look_at_environment(bindings))
+    return _environments.get(bindings, _environment_mark, lambda: _look_at_environment(bindings))
 
 
 _environments: Remembered[Mapping[str, str]] = Remembered()
+
+
+def _environment_mark() -> Hashable:
+    compilers = [_command(*compiler) for compiler in _COMPILERS]
+    return (
+        tuple(map(tuple, compilers)),
+        tuple(map(programs_mark, compilers)),
+        packages_mark(),
+        tuple(map(os.environ.get, _READ_BY_COMPILERS)),
+    )
 
 
 def _look_at_environment(bindings: str) -> dict[str, str]:

@@ -149,10 +149,13 @@ def _listed(root: Path) -> tuple[tuple[PurePosixPath, Path], ...]:
 
 def template_digest(template: Template) -> str:
     """A hash over all files of a template, and the facts in them; part of the keys of what is made from it."""
-    paths = tuple(map(str, template.values()))
     return _digests.get(
-        (tuple(template), paths, json.dumps(template_facts(), sort_keys=True)),
-        mark_of(paths),
+        tuple(template.values()),
+        lambda: (
+            mark_of(map(str, template.values())),
+            json.dumps(template_facts(), sort_keys=True),
+            tuple(template),
+        ),
         lambda: action_key("template", **_digested(template)),
     )
 

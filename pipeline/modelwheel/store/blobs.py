@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import stat
@@ -12,7 +13,7 @@ from typing import BinaryIO
 from ..util.files import FileDigest, digest_stream, make_directory, replace, sync, sync_directory
 from ..util.names import UnsafePathError
 from ..util.removal import remove
-from ..util.trees import open_regular
+from ..util.trees import open_regular, read_regular
 from .disk import is_damage
 
 BLOB_NAME = re.compile(r"[0-9a-f]{64}")
@@ -27,13 +28,16 @@ class Blobs:
 
     def path(self, sha256: str) -> Path:
         """Where the content with this hash is, if it is there."""
-        return self._root / sha256[:2] / sha256
+        return Path(self._name(sha256))
+
+    def _name(self, sha256: str) -> str:
+        # A Path takes longer to be made than the system takes to look at one of thousands of files.
+        return f"{self._root}/{sha256[:2]}/{sha256}"
 
     def size(self, sha256: str) -> int | None:
         """Bytes of a blob, unverified; None if it is missing or not a regular file."""
         try:
-            # Of each file of thousands of records, for which a Path takes longer than the system does.
-            status = os.lstat(f"{self._root}/{sha256[:2]}/{sha256}")
+            status = os.lstat(self._name(sha256))
         except OSError as error:
             if is_damage(error):
                 return None
@@ -61,6 +65,20 @@ class Blobs:
         if sound:
             self._verified[file.sha256] = mark
         return sound
+
+    def read(self, file: FileDigest) -> bytes | None:
+        """The content of a blob; None if it is missing, or is not what its name says."""
+        try:
+            # No more than that: what is there instead may be endless.
+            content = read_regular(self._name(file.sha256), file.size + 1)
+        except UnsafePathError:
+            return None
+        except OSError as error:
+            if is_damage(error):
+                return None
+            raise
+        # The returned bytes themselves, once: a file can change after a check of its mark.
+        return content if hashlib.sha256(content).hexdigest() == file.sha256 else None
 
     def add(self, source: BinaryIO, aside: Path) -> FileDigest:
         """Stores the content of an open file, which is copied to the unused path `aside` first."""

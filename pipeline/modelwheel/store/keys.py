@@ -16,7 +16,10 @@ def canonical(value: Mapping[str, Any]) -> bytes:
     """
     # Never change a byte of this form: another one gives every action a new key, and makes every
     # record look damaged.
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+    return _ENCODER.encode(value).encode()
+
+
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def digest(value: Mapping[str, Any]) -> str:

@@ -9,7 +9,6 @@ answer.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import threading
 import weakref
@@ -135,7 +134,7 @@ class Store:
 
     def peek(self, key: str) -> Record | None:
         """The record under `key` if its files exist with the right sizes; quick."""
-        with self.disk_errors(self.record_path(key)):
+        with self.disk_errors(self.root):
             return self._first(key, ((layer, layer.peek(key)) for layer in self._layers))
 
     def _first(self, key: str, found: Iterable[tuple[Layer, Record | None]]) -> Record | None:
@@ -233,13 +232,13 @@ class Store:
         Raises:
             StoreError: Also if the blob was damaged since it was looked up.
         """
-        path, _ = self._find(record, name)
-        with self.disk_errors(path), open_regular(path) as file:
-            content = file.read()
-        # The returned bytes themselves: a file can change after a check of its mark.
-        if hashlib.sha256(content).hexdigest() != record.files[name].sha256:
-            raise self._damage(record, name)
-        return content
+        file = record.files[name]
+        with self.disk_errors(self.blobs.path(file.sha256)):
+            for layer in self._layers_of(record):
+                content = layer.content(file)
+                if content is not None:
+                    return content
+        raise self._damage(record, name)
 
     @contextmanager
     def scratch(self) -> Iterator[Path]:
@@ -309,12 +308,16 @@ class Store:
         """The blob of one file, verified, and where it was found."""
         file = record.files[name]
         with self.disk_errors(self.blobs.path(file.sha256)):
-            origin = self._origins.get(record.key, self._own)
-            for layer in (origin, *(other for other in self._layers if other is not origin)):
+            for layer in self._layers_of(record):
                 path = layer.find(file.sha256, file.size)
                 if path is not None:
                     return path, layer
         raise self._damage(record, name)
+
+    def _layers_of(self, record: Record) -> tuple[Layer, ...]:
+        """Where contents of a record are looked for, in this order."""
+        origin = self._origins.get(record.key, self._own)
+        return origin, *(other for other in self._layers if other is not origin)
 
     def _damage(self, record: Record, name: str) -> StoreError:
         """Removes a damaged blob and its record; returns the error to raise."""

@@ -93,9 +93,19 @@ def check_names(names: Iterable[str]) -> None:
     Raises:
         UnsafePathError: The first name that is unsafe, or two that clash.
     """
+    names = tuple(names)
+    # Records of hundreds of models have the same few short lists of names.
+    (_check_few_names if len(names) <= _FEW else _check_names)(names)
+
+
+def _check_names(names: tuple[str, ...]) -> None:
     seen = NameSet()
     for name in names:
         seen.add(name)
+
+
+_FEW = 64
+_check_few_names = lru_cache(maxsize=512)(_check_names)
 
 
 class NameSet:

@@ -8,14 +8,32 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from importlib import metadata
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 _T = TypeVar("_T")
 
 Mark = tuple[tuple[int, int, int, int] | None, ...]
 """Changes when one of some files or directories is written to, replaced, made or removed."""
+
+
+_moment: ContextVar[dict[object, dict[Hashable, object]] | None] = ContextVar(
+    "moment", default=None
+)
+"""The answers of `one_moment`, by the `Remembered` and the question."""
+
+
+@contextmanager
+def one_moment() -> Iterator[None]:
+    """Within it, this thread looks at each fact once: a plan of many specs says what is true at one time."""
+    token = _moment.set({})
+    try:
+        yield
+    finally:
+        _moment.reset(token)
 
 
 class Remembered(Generic[_T]):
@@ -24,11 +42,20 @@ class Remembered(Generic[_T]):
     def __init__(self) -> None:
         self._answers: dict[Hashable, tuple[Hashable, _T]] = {}
 
-    def get(self, question: Hashable, mark: Hashable, look: Callable[[], _T]) -> _T:
-        """The answer of `look`, which is called only if it was not, or if `mark` was another one then.
+    def get(self, question: Hashable, mark: Callable[[], Hashable], look: Callable[[], _T]) -> _T:
+        """The answer of `look`, which is called only if it was not, or if `mark` returned something else then.
 
-        `mark` is taken before `look` is called: a change meanwhile outdates the answer.
+        `mark` is called before `look`: a change meanwhile outdates the answer.
         """
+        moment = _moment.get()
+        if moment is None:
+            return self._get(question, mark(), look)
+        answers = moment.setdefault(self, {})
+        if question not in answers:
+            answers[question] = self._get(question, mark(), look)
+        return cast("_T", answers[question])
+
+    def _get(self, question: Hashable, mark: Hashable, look: Callable[[], _T]) -> _T:
         known = self._answers.get(question)
         if known is not None and known[0] == mark:
             return known[1]
@@ -61,7 +88,7 @@ def installed_version(name: str) -> str:
     Raises:
         PackageNotFoundError: It is not installed.
     """
-    return _versions.get(name, packages_mark(), lambda: metadata.version(name))
+    return _versions.get(name, packages_mark, lambda: metadata.version(name))
 
 
 def packages_mark() -> Hashable:

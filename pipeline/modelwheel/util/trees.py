@@ -17,6 +17,14 @@ from .words import size_text
 _NEVER_WAIT: int = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 """Opening a pipe would wait for its writer; Windows has no such pipes, and changes line ends."""
 
+# O_NONBLOCK: opening a pipe would wait for its writer.
+_AT_FLAGS: int = (
+    os.O_RDONLY
+    | getattr(os, "O_NOFOLLOW", 0)
+    | getattr(os, "O_NONBLOCK", 0)
+    | getattr(os, "O_CLOEXEC", 0)
+)
+
 PATIENCE = 90.0
 """Seconds until a file must be readable that another program holds. A lease ends 45 seconds after the first try to
 open the file (/proc/sys/fs/lease-break-time), whatever its holder does."""
@@ -43,7 +51,7 @@ def open_tree(directory: Path) -> Iterator[tuple[str, BinaryIO]]:
     return _open_by_descriptors(root) if hasattr(os, "fwalk") else _open_by_paths(root)
 
 
-def open_regular(path: Path) -> BinaryIO:
+def open_regular(path: Path | str) -> BinaryIO:
     """Opens one file that somebody else may have written: never a link, and never waits for a pipe.
 
     Raises:
@@ -52,7 +60,31 @@ def open_regular(path: Path) -> BinaryIO:
     """
     if hasattr(os, "fwalk"):
         return _open_at(None, str(path), path)
+    path = Path(path)
     return _open_path(path.name, path)
+
+
+def read_regular(path: str, limit: int) -> bytes:
+    """The first `limit` bytes of a file that `open_regular` opens; quicker for thousands of small files.
+
+    Raises:
+        UnsafePathError: It is not a regular file.
+        OSError: It cannot be read, or is a symbolic link (ELOOP).
+    """
+    if not hasattr(os, "fwalk"):
+        with open_regular(path) as file:
+            return file.read(limit)
+    descriptor = _open_held(path, _AT_FLAGS)
+    try:
+        status = os.fstat(descriptor)
+        _require_kind(path, status, directory=False)
+        parts: list[bytes] = []
+        while limit > 0 and (part := os.read(descriptor, min(limit, status.st_size + 1))):
+            parts.append(part)
+            limit -= len(part)
+        return b"".join(parts)
+    finally:
+        os.close(descriptor)
 
 
 def open_plain(path: Path) -> BinaryIO:
@@ -203,11 +235,9 @@ def _reraise(error: OSError) -> None:
     raise error
 
 
-def _open_at(descriptor: int | None, name: str, path: Path) -> BinaryIO:
-    # O_NONBLOCK: opening a pipe would wait for its writer.
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+def _open_at(descriptor: int | None, name: str, path: Path | str) -> BinaryIO:
     try:
-        file = os.fdopen(_open_held(name, flags, descriptor), "rb")
+        file = os.fdopen(_open_held(name, _AT_FLAGS, descriptor), "rb")
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from error
     try:
@@ -225,11 +255,12 @@ def _open_held(name: str, flags: int, directory: int | None = None) -> int:
     Raises:
         OSError: It cannot be opened; EBUSY if that program keeps it.
     """
-    end = time.monotonic() + PATIENCE
+    end: float | None = None
     while True:
         try:
             return os.open(name, flags, dir_fd=directory)
         except BlockingIOError:
+            end = end or time.monotonic() + PATIENCE
             # Asked again, not without O_NONBLOCK: what has the name may be a pipe by then.
             if time.monotonic() > end:
                 said = f"another program has held it for {PATIENCE:g} s; end that program"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -10,6 +10,7 @@ from ...request import Request
 from ...source import fetch as source
 from ...store.records import Record
 from ...store.store import Store
+from ...util.remembering import one_moment
 from ..steps import Goal, steps_of
 from ..steps.base import Step
 
@@ -45,9 +46,15 @@ def plan(request: Request, store: Store, goal: Goal = "wheel") -> list[PlannedSt
     return list(survey(request, store, goal).planned)
 
 
+def survey_all(requests: Iterable[Request], store: Store, goal: Goal = "wheel") -> list[Survey]:
+    """The plans of several requests, all of one moment."""
+    with one_moment():
+        return [survey(request, store, goal) for request in requests]
+
+
 def survey(request: Request, store: Store, goal: Goal = "wheel") -> Survey:
     """The plan of a request, with what it was made from."""
-    model = source.look_up(request.spec.origin, store)
+    model = source.look_up(request.origin, store)
     request = request.holding(model.file)
     tree = model.tree_sha256
     state: State = "run" if tree is None else "cached"

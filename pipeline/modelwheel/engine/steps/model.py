@@ -71,7 +71,7 @@ class ModelStep(Step):
     @property
     def reading(self) -> Reading:
         """How the model is read."""
-        return reading_of(self.request.spec.origin, self.request.spec.interface_order)
+        return reading_of(self.request.origin, self.request.spec.interface_order)
 
     @property
     def bindings(self) -> str:
@@ -185,32 +185,24 @@ class _AfterInspect(ModelStep, JobStep):
     def needs(self) -> tuple[str, ...]:
         return (f"{self.request.name}/inspect",)
 
-    def is_batched(self, store: Store, records: Records) -> bool:
-        """Whether the signature has a batch axis."""
-        return bool(batched_inputs(self.signature(store, records), self.request.shapes))
-
-    def signature(self, store: Store, records: Records) -> SignatureInfo:
-        """The signature, which has passed the check."""
-        found = read_inspection(store, records[self.needs[0]])
-        signature = found.signature(self.request.spec.model.serving_key)
-        assert signature is not None
-        return rename(signature, self.request.spec.names)
-
-    def marked(self, store: Store, records: Records) -> Mapping[str, int]:
-        """How many functions and composites of the signature have each name that fusions may be registered for."""
-        found = read_inspection(store, records[self.needs[0]])
-        return found.replaceable(self.request.spec.model.serving_key)
-
     def key_inputs(self, store: Store, records: Records) -> Mapping[str, Any]:
-        return self._job_request(store, records).key_inputs(model=self.tree)
+        return self._asked(store, records).key_inputs(model=self.tree)
 
     def job(self, workspace: Workspace, out: Path) -> Job:
-        request = self._job_request(workspace.store, workspace.records)
-        return request.job(workspace.model, out)
+        return self._asked(workspace.store, workspace.records).job(workspace.model, out)
+
+    def _asked(self, store: Store, records: Records) -> FreezeRequest | ReferenceRequest:
+        """What the worker is asked for."""
+        found = read_inspection(store, records[self.needs[0]])
+        signature = found.signature(self.request.spec.model.serving_key)
+        assert signature is not None  # it has passed the check
+        return self._job_request(found, rename(signature, self.request.spec.names))
 
     @abc.abstractmethod
-    def _job_request(self, store: Store, records: Records) -> FreezeRequest | ReferenceRequest:
-        """What the worker is asked for."""
+    def _job_request(
+        self, found: Inspection, signature: SignatureInfo
+    ) -> FreezeRequest | ReferenceRequest:
+        """What the worker is asked for; the signature has its names in the wheel."""
 
 
 @dataclass(frozen=True)
@@ -224,17 +216,19 @@ class FreezeStep(_AfterInspect):
     def name(self) -> str:
         return f"{self.request.name}/freeze/{self.extent}"
 
-    def _job_request(self, store: Store, records: Records) -> FreezeRequest:
-        spec = self.request.spec
+    def _job_request(self, found: Inspection, signature: SignatureInfo) -> FreezeRequest:
+        spec, shapes = self.request.spec, self.request.shapes
+        # How many functions and composites have each name that fusions may be registered for.
+        marked = found.replaceable(spec.model.serving_key)
         return FreezeRequest(
             reading=self.reading,
             signature=spec.model.serving_key,
-            batch=self.extent.batch if self.is_batched(store, records) else None,
+            batch=self.extent.batch if batched_inputs(signature, shapes) else None,
             names=spec.names,
             shapes=self.request.shapes_at(self.extent.length),
             allow_pruned_inputs=spec.allow_pruned_inputs,
             keep_state=spec.keep_state,
-            fusions=chosen(self.marked(store, records), spec.compilation.fusions, registered()),
+            fusions=chosen(marked, spec.compilation.fusions, registered()),
         )
 
 
@@ -245,8 +239,8 @@ class ReferenceStep(_AfterInspect):
     kind = "reference"
     vital = True
 
-    def _job_request(self, store: Store, records: Records) -> ReferenceRequest:
-        return _reference_request(self.request, self.reading, self.signature(store, records))
+    def _job_request(self, found: Inspection, signature: SignatureInfo) -> ReferenceRequest:  # noqa: ARG002
+        return _reference_request(self.request, self.reading, signature)
 
 
 def _reference_request(

@@ -137,7 +137,7 @@ def registered(
     """
     if entries is None:
         return _registered.get(
-            GROUP, packages_mark(), lambda: registered(metadata.entry_points(group=GROUP))
+            GROUP, packages_mark, lambda: registered(metadata.entry_points(group=GROUP))
         )
     found = {
         name: Provider(name=name, target=target, distribution=_OURS, version=_REVISION)

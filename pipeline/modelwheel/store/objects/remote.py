@@ -116,6 +116,9 @@ class RemoteLayer(Layer):
             self._limit.use(found)
         return found
 
+    def content(self, file: FileDigest) -> bytes | None:
+        return None if self.find(file.sha256, file.size) is None else super().content(file)
+
     def drop(self, key: str, why: str) -> None:
         self._copies.drop(key)
         place = f"{self.backend.address}/{record_name(key)}"
@@ -307,6 +310,11 @@ class UpstreamRemote(RemoteLayer):
     def find(self, sha256: str, size: int | None = None) -> Path | None:
         with self._errors():
             return None if self._failed else super().find(sha256, size)
+        return None
+
+    def content(self, file: FileDigest) -> bytes | None:
+        with self._errors():
+            return super().content(file)
         return None
 
     @contextmanager
