@@ -8,11 +8,11 @@ compiler, because keys contain its version, and no TensorFlow.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import subprocess
 import sys
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -86,17 +86,30 @@ def _measure(
 def _run(arguments: Sequence[str], variables: Mapping[str, str]) -> tuple[float, float, int]:
     """Seconds on the clock, of the processor, and bytes of memory of a command that succeeds."""
     command = [sys.executable, "-m", "modelwheel", *arguments]
-    start = time.monotonic()
     with tempfile.TemporaryFile() as said:
-        process = subprocess.Popen(
-            command, stdout=said, stderr=said, env={**os.environ, **variables}
+        done = subprocess.run(
+            [sys.executable, "-S", "-c", _LAUNCHER, *command],
+            stdout=subprocess.PIPE,
+            stderr=said,
+            env={**os.environ, **variables},
+            check=False,
         )
-        _, status, used = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        if process.returncode:
+        if done.returncode:
             said.seek(0)
             sys.exit(said.read().decode()[-2000:])
-    return time.monotonic() - start, used.ru_utime + used.ru_stime, used.ru_maxrss * 1024
+    wall, cpu, memory = json.loads(done.stdout)
+    return float(wall), float(cpu), int(memory)
+
+
+_LAUNCHER = """
+import json, os, subprocess, sys, time
+start = time.monotonic()
+process = subprocess.Popen(sys.argv[1:], stdout=sys.stderr)
+_, status, used = os.wait4(process.pid, 0)
+print(json.dumps([time.monotonic() - start, used.ru_utime + used.ru_stime, used.ru_maxrss * 1024]))
+sys.exit(os.waitstatus_to_exitcode(status))
+"""
+"""Starts a command from a small process: on Linux, the most memory of a command counts that of whoever has started it."""
 
 
 @contextmanager

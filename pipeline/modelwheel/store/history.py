@@ -21,9 +21,9 @@ from ..util.places import is_url
 from .backends.base import Backend
 from .backends.directory import DirectoryBackend
 from .backends.objects import ObjectBackend
+from .backends.parallel import in_parallel
 from .records import Record
 from .store import Store
-from .upkeep.inventory import in_parallel
 
 _PREFIX = "steps/"
 _DIGITS = 32

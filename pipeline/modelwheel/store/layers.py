@@ -108,6 +108,9 @@ class Layer:
         """The content with this digest, verified; None if it is not here."""
         return self.blobs.read(file)
 
+    def close(self) -> None:
+        """Called when nothing is read or written any more."""
+
     def drop(self, key: str, why: str) -> None:
         """Called with a record that does not count, and why."""
         _log.warning("ignoring the record %s: %s", self.record_path(key), one_line(why))

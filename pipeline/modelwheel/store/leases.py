@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from ..errors import StoreError
 from .backends.base import Backend, Entry
-from .upkeep.inventory import in_parallel
+from .backends.parallel import in_parallel
 
 PREFIX = "leases/"
 

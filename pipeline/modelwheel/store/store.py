@@ -258,6 +258,7 @@ class Store:
 
     def close(self) -> None:
         """Removes the directories of `keep_directory`, and ends the lease."""
+        self._own.close()
         self.lease.release()
         self._scratch.close()
         self._elsewhere.close()

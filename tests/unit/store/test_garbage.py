@@ -11,7 +11,8 @@ import pytest
 from modelwheel.store.history import remember
 from modelwheel.store.keys import action_key
 from modelwheel.store.store import Store
-from modelwheel.store.upkeep.garbage import collect_garbage, disk_usage, list_entries
+from modelwheel.store.upkeep.garbage import collect_garbage, list_entries
+from modelwheel.store.upkeep.inventory import take_inventory
 from tests.support.portability import both_systems
 from tests.support.stores import KEY, blob_file, make, record_file
 
@@ -54,7 +55,7 @@ def test_young_blobs_without_a_record_are_left_alone(store: Store, tmp_path: Pat
 def test_blobs_that_records_share_take_space_once(store: Store, tmp_path: Path) -> None:
     store.publish(KEY, make(tmp_path / "a", {"x": b"same", "y": b"same"}))
     store.publish(action_key("other"), make(tmp_path / "b", {"z": b"same", "own": b"1"}))
-    assert disk_usage(store) == 5
+    assert take_inventory(store.backend).bytes == 5
 
 
 def _fill(store: Store, tmp_path: Path) -> list[str]:
@@ -81,7 +82,7 @@ def _left(store: Store) -> list[str]:
 
 def test_a_limit_of_bytes_takes_the_least_recently_used(store: Store, tmp_path: Path) -> None:
     keys = _fill(store, tmp_path)
-    assert disk_usage(store) == 35
+    assert take_inventory(store.backend).bytes == 35
     done = collect_garbage(store, max_bytes=24)
     assert (done.results, done.bytes, done.freed, done.kept_bytes) == (2, 20, 20, 15)
     assert done.kinds == {"compile": 1, "wheel": 1}

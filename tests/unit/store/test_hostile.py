@@ -17,7 +17,8 @@ from modelwheel.errors import StoreError
 from modelwheel.store.keys import digest
 from modelwheel.store.records import MAX_RECORD_BYTES
 from modelwheel.store.store import Store
-from modelwheel.store.upkeep.garbage import collect_garbage, disk_usage, list_entries
+from modelwheel.store.upkeep.garbage import collect_garbage, list_entries
+from modelwheel.store.upkeep.inventory import take_inventory
 from tests.support.portability import both_systems
 from tests.support.stores import CONTENT, KEY, blob_file, make, open_store, record_file
 
@@ -168,7 +169,7 @@ def test_a_forged_record_is_a_miss(store: Store, tmp_path: Path) -> None:
             forge(store, **changes)
             assert read(KEY) is None, what
         forge(store, **changes)
-        assert (list_entries(store), disk_usage(store)) == ([], 4002), what
+        assert (list_entries(store), take_inventory(store.backend).bytes) == ([], 4002), what
 
 
 NOT_JSON = {

@@ -18,17 +18,20 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from modelwheel.errors import StoreError, UsageError
+from modelwheel.store.backends.base import Entry
 from modelwheel.store.backends.objects import ObjectBackend
 from modelwheel.store.history import History, remember
 from modelwheel.store.keys import action_key
 from modelwheel.store.layers import Policy
 from modelwheel.store.leases import PREFIX as LEASES
-from modelwheel.store.names import blob_name, pack_name, record_name
+from modelwheel.store.names import PACKS, blob_name, pack_name, record_name
 from modelwheel.store.objects import claims, copies, remote
 from modelwheel.store.objects.eviction import CacheLimit
 from modelwheel.store.opening import open_store
 from modelwheel.store.signatures import KEY_VARIABLE, Signer, find_signer
 from modelwheel.store.store import Store
+from modelwheel.store.upkeep.garbage import collect_garbage
+from modelwheel.store.upkeep.whole import copy_store
 from tests.support.object_stores import serve_objects, share_clients
 from tests.support.stores import CONTENT, KEY, make
 
@@ -124,9 +127,9 @@ def test_a_lookup_downloads_no_content(machine: Machine, tmp_path: Path, asked: 
 def test_many_lookups_need_one_listing(
     machine: Machine, tmp_path: Path, asked: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    keys = fill(machine("a"), tmp_path / "out", 20)
     monkeypatch.setattr(copies, "_LISTED_AFTER", 4)
     monkeypatch.setattr(copies, "_PACKED_AFTER", 8)
-    keys = fill(machine("a"), tmp_path / "out", 20)
 
     def questions(name: str) -> list[str]:
         asked.clear()
@@ -145,6 +148,58 @@ def test_many_lookups_need_one_listing(
     assert sum(line.startswith("read packs/") for line in packed) == 2
     assert len(packed) == 2 * 4 + 1 + 1 + 2
     assert not any("blobs/" in line for line in warm + cold + packed)
+
+
+def _packs(store: Store) -> list[Entry]:
+    return list(store.backend.list(PACKS))
+
+
+def _packed(store: Store) -> int:
+    return sum(
+        gzip.decompress(store.backend.read(one.name)).count(b"\n") + 1 for one in _packs(store)
+    )
+
+
+@pytest.mark.parametrize("filled_by", ["build", "copy", "collection"])
+def test_the_first_machine_reads_packs(
+    filled_by: str,
+    machine: Machine,
+    tmp_path: Path,
+    asked: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    maker = Store(tmp_path / "directory") if filled_by == "copy" else machine("a")
+    keys = fill(maker, tmp_path / "out", 20)
+    monkeypatch.setattr(copies, "_LISTED_AFTER", 4)
+    if filled_by == "build":
+        maker.close()
+    elif filled_by == "copy":
+        copy_store(maker, machine("b"))
+    else:
+        collect_garbage(maker, 3600.0)
+    asked.clear()
+    first = machine("c")
+    assert all(first.peek(key) for key in keys)
+    # Some that are asked for alone, a listing of records and one of packs, and the pack.
+    assert sum(line.startswith("read actions/") for line in asked) == 2 * 4
+    assert len(asked) == 2 * 4 + 1 + 1 + 1
+    assert _packed(first) == 20
+
+
+def test_a_collection_leaves_one_pack_of_what_is_there(
+    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(copies, "_LISTED_AFTER", 4)
+    monkeypatch.setattr(copies, "_PACKED_AFTER", 5)
+    store = machine("a")
+    keys = fill(store, tmp_path / "out", 20)
+    assert len(_packs(store)) == 4
+    for key in keys[8:]:
+        store.backend.remove(record_name(key))
+    collect_garbage(store, 3600.0, dry_run=True)
+    assert len(_packs(store)) == 4
+    collect_garbage(store, 3600.0)
+    assert (len(_packs(store)), _packed(store)) == (1, 8)
 
 
 def test_many_packs_become_one(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:

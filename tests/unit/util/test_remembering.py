@@ -12,7 +12,7 @@ from modelwheel.packaging import backend, template
 from modelwheel.packaging.backend import build_environment
 from modelwheel.packaging.template import template_digest
 from modelwheel.util.processes.process import Completed, run
-from modelwheel.util.remembering import Remembered, installed_version, mark_of
+from modelwheel.util.remembering import Remembered, installed_version, mark_of, one_moment
 
 
 def test_a_file_that_changes_changes_its_mark(tmp_path: Path) -> None:
@@ -32,14 +32,24 @@ def test_a_file_that_changes_changes_its_mark(tmp_path: Path) -> None:
 
 def test_an_answer_is_looked_up_once_for_each_mark() -> None:
     answers, calls = Remembered[int](), iter(range(9))
-    assert [answers.get("a", mark, lambda: next(calls)) for mark in (1, 1, 2, 2, 1)] == [
-        0,
-        0,
-        1,
-        1,
-        2,
-    ]
-    assert answers.get("b", 1, lambda: next(calls)) == 3
+    marks = iter((1, 1, 2, 2, 1))
+    found = [answers.get("a", lambda: next(marks), lambda: next(calls)) for _ in range(5)]
+    assert found == [0, 0, 1, 1, 2]
+    assert answers.get("b", lambda: 1, lambda: next(calls)) == 3
+
+
+def test_within_one_moment_nothing_is_looked_at_twice() -> None:
+    answers, looked = Remembered[int](), []
+
+    def mark() -> int:
+        looked.append("mark")
+        return len(looked)
+
+    with one_moment():
+        assert {answers.get(question, mark, lambda: 7) for question in "aabb"} == {7}
+    assert looked == ["mark", "mark"]
+    answers.get("a", mark, lambda: 8)
+    assert looked == ["mark"] * 3
 
 
 def test_another_version_of_a_package_is_noticed(

@@ -13,6 +13,7 @@ import json
 import logging
 import threading
 import uuid
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from ...errors import StoreError
 from ...util.files import replace
 from ...util.removal import remove
 from ..backends.base import Backend, Entry
+from ..backends.directory import DirectoryBackend
 from ..names import ACTIONS, PACKS, pack_name, record_key
 from ..records import MAX_RECORD_BYTES
 
@@ -29,12 +31,13 @@ _LISTED_AFTER = 32
 """Records that are asked for one by one. A page of a listing has a thousand, and takes as long as a few of them."""
 
 _PACKED_AFTER = 256
-"""Records that a process had to ask for one by one although it has a listing, until it writes a pack for the next one."""
+"""Records that a process has written, or asked for one by one although it has a listing, until it writes a pack of them
+for the next one; at its end, `_LISTED_AFTER` are enough."""
 
 _MAX_PACKS = 16
 """With more of them, the next is written in place of all."""
 
-_MAX_PACKED_BYTES = 256 << 20
+_MAX_PACKED_BYTES = 96 << 20
 """What packs are read to; others are left out."""
 
 
@@ -118,55 +121,98 @@ class Packs:
     """Copies of many records in one object each. A record of a pack counts if the listing has its tag.
 
     Args:
-        backend: The object store.
+        backend: The object store; without one, there are no packs.
         writable: Whether to write packs for the next process.
     """
 
-    def __init__(self, backend: Backend, *, writable: bool) -> None:
-        self._backend, self._writable = backend, writable
+    def __init__(self, backend: Backend | None, *, writable: bool = False) -> None:
+        self._backend, self._writable = backend, writable and backend is not None
         self._guard = threading.Lock()
         self._loaded: dict[str, tuple[str, bytes]] | None = None
         self._names: list[str] = []
         self._new: dict[str, tuple[str, bytes]] = {}
 
+    @classmethod
+    def of(cls, backend: Backend, *, writable: bool = False) -> Packs:
+        """The packs of a store's own backend: a directory has none."""
+        return cls(None if isinstance(backend, DirectoryBackend) else backend, writable=writable)
+
     def get(self, key: str, tag: str) -> bytes | None:
         """The record under `key` with that tag, if a pack has it."""
         with self._guard:
-            if self._loaded is None:
-                self._loaded = self._load()
-            known, record = self._loaded.get(key, ("", b""))
+            known, record = self._load().get(key, ("", b""))
         return record if tag and known == tag else None
 
     def add(self, key: str, tag: str, record: bytes) -> None:
-        """A record that no pack had."""
+        """A record for the next pack, unless one has it."""
         if not (self._writable and tag):
             return
         with self._guard:
+            if (self._loaded or {}).get(key) == (tag, record):
+                return
             self._new[key] = tag, record
             if len(self._new) >= _PACKED_AFTER:
                 self._write()
 
+    def flush(self) -> None:
+        """Writes a pack of what was added, if that saves the next process requests."""
+        with self._guard:
+            if len(self._new) >= _LISTED_AFTER:
+                self._write()
+
+    def settle(self, listed: Mapping[str, str]) -> None:
+        """Writes one pack in place of all, without records that are not there any more, unless it would be alike.
+
+        Args:
+            listed: The tags of all records by their keys.
+        """
+        with self._guard:
+            if not self._writable:
+                return
+            known = {**self._load(), **self._new}
+            kept = {key: one for key, one in known.items() if listed.get(key) == one[0]}
+            few = len(self._new) < _LISTED_AFTER and len(known) - len(kept) < _LISTED_AFTER
+            if few and len(self._names) <= 1:
+                return
+            self._new, self._loaded = {}, kept
+            self._create(kept, self._names)
+
     def _write(self) -> None:
         """Writes a pack of the new records; where there are many packs, one in place of all."""
+        known = self._load()
         new, self._new = self._new, {}
-        self._loaded = {**(self._loaded or {}), **new}
+        known.update(new)
         replaced = self._names if len(self._names) >= _MAX_PACKS else []
-        content = _pack(self._loaded if replaced else new)
+        self._create(known if replaced else new, replaced)
+
+    def _create(self, records: Mapping[str, tuple[str, bytes]], replaced: Sequence[str]) -> None:
+        """Writes a pack in place of others."""
+        assert self._backend is not None
+        content = _pack(records)
         name = pack_name(hashlib.sha256(content).hexdigest())
         try:
-            self._backend.create(name, content)
-            self._names = [name] if replaced else [*self._names, name]
+            if records:
+                self._backend.create(name, content)
             for old in replaced:
-                self._backend.remove(old)
+                if old != name:
+                    self._backend.remove(old)
+            kept = [old for old in self._names if old not in replaced]
+            self._names = [*kept, name] if records else kept
         except StoreError as error:  # a store that is only read still works
             self._writable = False
             _log.info("no pack of records: %s", error)
 
     def _load(self) -> dict[str, tuple[str, bytes]]:
+        """The records of the packs, which are read once."""
+        if self._loaded is None:
+            self._loaded = {} if self._backend is None else self._read(self._backend)
+        return self._loaded
+
+    def _read(self, backend: Backend) -> dict[str, tuple[str, bytes]]:
         found: dict[str, tuple[str, bytes]] = {}
         room = _MAX_PACKED_BYTES
         # The latest first: there may be more than fit.
-        for entry in sorted(self._backend.list(PACKS), key=lambda one: -one.modified):
+        for entry in sorted(backend.list(PACKS), key=lambda one: -one.modified):
             if entry.size > room:
                 break
             with suppress(
@@ -178,7 +224,7 @@ class Packs:
                 AttributeError,
                 EOFError,
             ):
-                content = self._backend.read(entry.name)
+                content = backend.read(entry.name)
                 if pack_name(hashlib.sha256(content).hexdigest()) != entry.name:
                     continue
                 self._names.append(entry.name)
@@ -195,7 +241,7 @@ def md5(content: bytes) -> str:
     return hashlib.md5(content, usedforsecurity=False).hexdigest()
 
 
-def _pack(records: dict[str, tuple[str, bytes]]) -> bytes:
+def _pack(records: Mapping[str, tuple[str, bytes]]) -> bytes:
     lines = (
         json.dumps({"key": key, "tag": tag, "record": record.decode("ascii", "replace")})
         for key, (tag, record) in sorted(records.items())

@@ -23,6 +23,7 @@ from ...util.files import FileDigest, make_directory
 from ...util.removal import remove
 from ...util.text import one_line
 from ..backends.base import Backend, Entry, WrongSizeError
+from ..backends.parallel import in_parallel
 from ..layers import Layer
 from ..names import blob_name, record_name
 from ..records import MAX_RECORD_BYTES, OtherVersionError, Record, RecordError, parse
@@ -225,8 +226,8 @@ class OwnRemote(RemoteLayer):
         del aside
         contents = set(files)
         large = {file for file in contents if file.size > _LARGE}
-        with ThreadPoolExecutor(_AT_ONCE, "upload") as pool:
-            list(pool.map(self._upload, contents - large))
+        for _ in in_parallel(self._upload, contents - large, _AT_ONCE):
+            pass
         # One at a time: parts of it are in memory, several at once.
         for file in large:
             self._upload(file)
@@ -249,7 +250,11 @@ class OwnRemote(RemoteLayer):
         tag = md5(content)
         self._copies.put(key, tag, content)
         self._listing.note(key, Entry(name, len(content), time.time(), tag))
+        self._packs.add(key, tag, content)
         return content
+
+    def close(self) -> None:
+        self._packs.flush()
 
     def _is_of_another_version(self, key: str) -> bool:
         with suppress(FileNotFoundError, RecordError):

@@ -28,16 +28,17 @@ from ...util.removal import remove
 from ..backends.base import Backend
 from ..backends.base import Entry as File
 from ..backends.directory import DirectoryBackend
+from ..backends.parallel import in_parallel
 from ..history import forget
 from ..leases import PREFIX as LEASES
 from ..leases import TOLERANCE_SECONDS, is_expired, live
 from ..names import CLAIMS
+from ..objects.copies import Packs
 from ..objects.remote import TOUCHED_SECONDS
 from ..store import Store
 from .inventory import (
     Inventory,
     StoredRecord,
-    in_parallel,
     kind_of,
     list_blobs,
     list_records,
@@ -73,11 +74,6 @@ def list_entries(store: Store) -> list[Entry]:
     return [
         Entry(one.record.key, one.record.size, one.used, one.record.note) for one in read.records
     ]
-
-
-def disk_usage(store: Store) -> int:
-    """Bytes of all blobs, each counted once."""
-    return sum(entry.size for entry in list_blobs(store.backend).values())
 
 
 @dataclass(frozen=True)
@@ -137,7 +133,8 @@ def collect_garbage(
     # This process reads nothing; what it looked up before must not keep contents.
     store.lease.release()
     backend = store.backend
-    stock, now = take_inventory(backend), backend.now()
+    packs = Packs.of(backend, writable=not dry_run)
+    stock, now = take_inventory(backend, packs), backend.now()
     doomed, in_use = _choose(stock, rules, now, _oldest(backend))
     collected = _describe(stock, doomed)
     collected.in_use = in_use
@@ -151,6 +148,7 @@ def collect_garbage(
         backend.remove(name)
     gone = {one.entry.name for one in doomed}
     remaining = [one for one in stock.records if one.entry.name not in gone]
+    packs.settle({one.record.key: one.entry.tag for one in remaining})
     collected.freed = _sweep(backend, remaining, stock.foreign)
     _remove_expired(backend, now)
     with store.disk_errors(store.root):

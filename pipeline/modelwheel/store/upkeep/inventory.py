@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeVar
 
 from ..backends.base import Backend, Entry
+from ..backends.parallel import in_parallel
 from ..names import ACTIONS, BLOBS, record_key
+from ..objects.copies import Packs
 from ..records import MAX_RECORD_BYTES, OtherVersionError, Record, RecordError, parse
-
-AT_ONCE = 32
-"""Requests at once: an object store answers one in tens of milliseconds, and many of them in the same time."""
 
 _BLOB = re.compile(rf"{BLOBS}([0-9a-f]{{2}})/(\1[0-9a-f]{{62}})")
 
@@ -30,9 +27,6 @@ _KINDS = frozenset(
 
 _COMPILE_PARTS = 4
 """Parts of the name of another step, such as `digits/linux-x86_64/x86-64-v3/b1`."""
-
-_A = TypeVar("_A")
-_B = TypeVar("_B")
 
 
 @dataclass(frozen=True)
@@ -78,9 +72,9 @@ class Inventory(RecordFiles):
         return sum(entry.size for entry in self.blobs.values())
 
 
-def take_inventory(backend: Backend) -> Inventory:
-    """Reads every record, and lists the contents."""
-    read = read_records(backend, list_records(backend))
+def take_inventory(backend: Backend, packs: Packs | None = None) -> Inventory:
+    """Reads every record, and lists the contents; see `read_records`."""
+    read = read_records(backend, list_records(backend), packs)
     return Inventory(read.records, read.damaged, read.foreign, list_blobs(backend))
 
 
@@ -95,18 +89,29 @@ def list_blobs(backend: Backend) -> dict[str, Entry]:
     return {name[2]: entry for name, entry in found if name is not None}
 
 
-def read_records(backend: Backend, entries: Mapping[str, Entry]) -> RecordFiles:
-    """Reads listed records. Those that were removed since then are left out; signatures are not looked at."""
+def read_records(
+    backend: Backend, entries: Mapping[str, Entry], packs: Packs | None = None
+) -> RecordFiles:
+    """Reads listed records. Those that were removed since then are left out; signatures are not looked at.
+
+    Args:
+        backend: The store's files.
+        entries: The records by their names.
+        packs: Read in place of records that they have as they were listed; gets the others.
+    """
+    packs = packs or Packs(None)
     records: list[StoredRecord] = []
     damaged: dict[str, str] = {}
     foreign: dict[str, frozenset[str]] = {}
 
     def read(entry: Entry) -> Record | RecordError | frozenset[str] | None:
+        key = record_key(entry.name) or ""
         if entry.size > MAX_RECORD_BYTES:
             return RecordError(f"it is damaged (more than {MAX_RECORD_BYTES} bytes)")
         try:
-            content = backend.read(entry.name)
-            return parse(record_key(entry.name) or "", content)
+            content = packs.get(key, entry.tag) or backend.read(entry.name)
+            packs.add(key, entry.tag, content)
+            return parse(key, content)
         except OtherVersionError:
             return frozenset(_HASH.findall(content.decode()))
         except RecordError as error:
@@ -141,9 +146,3 @@ def kind_of(record: Record) -> str:
 def label_of(record: Record) -> str:
     """The name of the step that made a record; that of a model's files has none, and is `fetch`."""
     return str(record.note.get("step", "fetch"))
-
-
-def in_parallel(function: Callable[[_A], _B], items: Iterable[_A]) -> Iterator[_B]:
-    """The results in the order of the items."""
-    with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="store") as pool:
-        yield from pool.map(function, items)

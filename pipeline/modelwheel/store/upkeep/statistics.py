@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ..leases import live
+from ..objects.copies import Packs
 from ..store import Store
 from .inventory import StoredRecord, kind_of, take_inventory
 
@@ -50,7 +51,7 @@ class Statistics:
 def take_statistics(store: Store) -> Statistics:
     """Reads every record of a store."""
     backend = store.backend
-    stock, now = take_inventory(backend), backend.now()
+    stock, now = take_inventory(backend, Packs.of(backend)), backend.now()
     needed = {sha256 for one in stock.records for sha256 in one.blobs}
     needed.update(*stock.foreign.values())
     kinds: dict[str, list[StoredRecord]] = {}

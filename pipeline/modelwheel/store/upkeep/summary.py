@@ -12,8 +12,9 @@ from ...util.places import is_url
 from ...util.words import count, size_text
 from ..backends.objects import ObjectBackend
 from ..names import PROBES, record_name
+from ..objects.copies import Packs
 from ..store import Store
-from .garbage import disk_usage, list_entries
+from .inventory import take_inventory
 
 
 @dataclass(frozen=True)
@@ -35,10 +36,11 @@ class Summary:
 def summarise(store: Store) -> Summary:
     """Counts what is in the store's own directory."""
     signer = store.policy.signer
+    stock = take_inventory(store.backend, Packs.of(store.backend))
     return Summary(
         store.address,
-        len(list_entries(store)),
-        disk_usage(store),
+        len(stock.records),
+        stock.bytes,
         tuple(store.upstream),
         missing_upstream(store),
         store.policy.trusted_keys,

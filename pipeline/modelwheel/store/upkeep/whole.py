@@ -15,14 +15,15 @@ from ...util.trees import open_regular
 from ...util.words import count, size_text
 from ..backends.base import Backend, Entry
 from ..backends.directory import DirectoryBackend
+from ..backends.parallel import in_parallel
 from ..disk import is_damage
 from ..history import copy_notes
 from ..names import blob_name, record_key
+from ..objects.copies import Packs, md5
 from ..records import Record
 from ..store import Store
 from .inventory import (
     StoredRecord,
-    in_parallel,
     label_of,
     list_blobs,
     list_records,
@@ -151,6 +152,7 @@ def copy_store(source: Store, target: Store, tell: Tell = lambda _: None) -> Cop
     read = read_records(source.backend, missing)
     records = [*_foreign(source.backend, read.foreign, entries), *read.records]
     copied = Copied(there=len(entries) - len(missing))
+    packs = Packs.of(target.backend, writable=True)
     damaged = [Damaged(name, why) for name, why in read.damaged.items()]
     # The most recently used first: whoever stops this has the more useful half.
     waiting = reversed(records)
@@ -160,10 +162,11 @@ def copy_store(source: Store, target: Store, tell: Tell = lambda _: None) -> Cop
             wrong = _copy_contents(source.backend, target.backend, some, known, copied, scratch)
             damaged += [Damaged(blob_name(sha256), why) for sha256, why in wrong.items()]
             sound = [one for one in some if wrong.keys().isdisjoint(one.blobs)]
-            for _ in in_parallel(lambda one: _copy_record(source, target, one), sound):
+            for _ in in_parallel(lambda one: _copy_record(source, target, one, packs), sound):
                 copied.results += 1
             whole = count(len(records), "result")
             tell(f"{copied.results} of {whole}, {size_text(copied.bytes)}")
+    packs.flush()
     copy_notes(source.backend, target.backend)
     copied.damaged = tuple(damaged)
     return copied
@@ -216,9 +219,11 @@ def _copy_contents(
     return wrong
 
 
-def _copy_record(source: Store, target: Store, one: StoredRecord) -> None:
+def _copy_record(source: Store, target: Store, one: StoredRecord, packs: Packs) -> None:
     with suppress(FileNotFoundError):  # removed meanwhile
-        target.backend.create(one.entry.name, source.backend.read(one.entry.name))
+        content = source.backend.read(one.entry.name)
+        if target.backend.create(one.entry.name, content):
+            packs.add(one.record.key, md5(content), content)
 
 
 class _DamageError(Exception):
