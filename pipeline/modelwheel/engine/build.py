@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from ..errors import ModelwheelError, VerifyError
 from ..limits import Limits
@@ -36,16 +37,17 @@ from .delivery import (
     deliver_unverified,
     writing_to,
 )
+from .fetching import side_by_side
 from .finished import Finished, find_all_finished
 from .reporting import Reporter
-from .scheduler import Outcome, Task, Tools, run_on, run_steps
+from .scheduler import Later, Outcome, Task, Tools, run_on, run_steps
 from .steps import Goal, steps_of
 from .steps.base import Step
 from .steps.bundle import BundleStep
 from .steps.distribution import REPORT, SdistStep, VerifyStep
 from .steps.model import FreezeStep, InspectStep, read_inspection
 
-_Run: TypeAlias = Callable[[Sequence[Task]], list[Outcome]]
+_Run: TypeAlias = Callable[[Sequence[Task | Later]], list[Outcome]]
 
 
 @dataclass(frozen=True)
@@ -141,13 +143,23 @@ def build(
         _Build(request, store, options, reporter, finished.get(request.name))
         for request in requests
     ]
-    with _running(options, store, reporter) as run:
-        fetched = [one for one in builds if one.fetch()]
-        outcomes = run([one.task() for one in fetched])
-    for one, outcome in zip(fetched, outcomes, strict=True):
-        one.result.outcome = outcome
-        if options.keep_unverified:
-            one.keep_unverified()
+    missing = [one for one in builds if not one.is_finished]
+    # A cluster may be away when only files are delivered.
+    place = options if missing else replace(options, cluster=None)
+    with _running(place, store, reporter) as run:
+        reporter.planned([one.fetching for one in builds])
+        with side_by_side([one.fetch for one in missing]) as futures:
+            fetched = dict(zip(missing, futures, strict=True))
+            outcomes = run(
+                [
+                    Later(fetched[one], partial(one.arrived, fetched[one]))
+                    if one in fetched
+                    else one.finished_task()
+                    for one in builds
+                ]
+            )
+    for one, outcome in zip(builds, outcomes, strict=True):
+        one.conclude(outcome)
     return [one.result for one in builds]
 
 
@@ -176,6 +188,14 @@ def _running(options: BuildOptions, store: Store, reporter: Reporter) -> Iterato
         yield lambda tasks: run_steps(tasks, tools)
 
 
+class _Fetched(NamedTuple):
+    """A model, and what fetching it took."""
+
+    model: source.FetchedModel
+    seconds: float
+    cached: bool
+
+
 class _Build:
     """One request while it is built."""
 
@@ -192,43 +212,63 @@ class _Build:
         self.result = BuildResult(request)
         self._request, self._store = request, store
         self._options, self._reporter = options, reporter
-        self._model: source.FetchedModel | None = None
         self._records: dict[str, Record] = {}
+        self._failure: tuple[str, ModelwheelError] | None = None
+        self.fetching = f"{request.name}/fetch"
+        """The name of the first step."""
 
-    def fetch(self) -> bool:
-        """Fetches the model, on which all steps depend; whether that succeeded. Nothing if no step will run."""
-        name, start = f"{self._request.name}/fetch", time.monotonic()
-        origin = self._request.spec.origin
-        self._reporter.planned([name])
-        if self._finished is not None:
-            self._reporter.finished(name, 0.0, cached=True)
-            return True
+    @property
+    def is_finished(self) -> bool:
+        """Whether no step will run, so that nobody looks at the model."""
+        return self._finished is not None
+
+    def finished_task(self) -> Task:
+        """The steps of a request with nothing left to do."""
+        done = self._finished
+        assert done is not None
+        self._reporter.finished(self.fetching, 0.0, cached=True)
+        self._reporter.planned([step.name for step in done.steps])
+        return Task(done.steps, self._store.root, self._accept, known=done.records)
+
+    def fetch(self, check: Callable[[], None]) -> _Fetched:
+        """Fetches the model, on which all steps depend; in a thread.
+
+        Args:
+            check: Raises if the build has ended.
+        """
+
+        def tell(text: str) -> None:
+            check()
+            self._reporter.progressed(self.fetching, text)
+
+        origin, start = self._request.origin, time.monotonic()
+        cached = source.is_at_hand(origin, self._store)
+        self._reporter.started(self.fetching)
+        model = source.fetch(origin, self._store, tell=tell)
+        return _Fetched(model, time.monotonic() - start, cached)
+
+    def arrived(self, future: Future[_Fetched]) -> Task | None:
+        """The steps after fetching; None if that failed."""
         try:
-            cached = source.is_at_hand(origin, self._store)
-            self._reporter.started(name)
-            self._model = source.fetch(
-                origin, self._store, tell=partial(self._reporter.progressed, name)
-            )
-            self._request = self.result.request = self._request.holding(self._model.file)
+            fetched = future.result()
         except ModelwheelError as error:
-            self._reporter.failed(name, error)
-            self.result.outcome.errors.append((name, error))
-            return False
-        self._reporter.finished(name, time.monotonic() - start, cached=cached)
-        return True
-
-    def task(self) -> Task:
-        """The steps after fetching."""
-        if self._finished is not None:
-            done = self._finished
-            self._reporter.planned([step.name for step in done.steps])
-            # Nothing runs, so nobody looks at the model.
-            return Task(done.steps, self._store.root, self._accept, known=done.records)
-        assert self._model is not None
-        model, goal = self._model, self._options.goal
+            self._reporter.failed(self.fetching, error)
+            self._failure = (self.fetching, error)
+            return None
+        self._reporter.finished(self.fetching, fetched.seconds, cached=fetched.cached)
+        model, goal = fetched.model, self._options.goal
+        self._request = self.result.request = self._request.holding(model.file)
         steps = steps_of(self._request, model.tree_sha256, model.provenance, goal)
         self._reporter.planned([step.name for step in steps])
         return Task(steps, model.directory, self._accept, model.key)
+
+    def conclude(self, outcome: Outcome) -> None:
+        """Takes what became of the steps."""
+        self.result.outcome = outcome
+        if self._failure is not None:
+            outcome.errors.append(self._failure)
+        if self._options.keep_unverified:
+            self._keep_unverified()
 
     def _accept(self, step: Step, record: Record) -> None:
         """Checks or delivers the result of a step."""
@@ -250,7 +290,7 @@ class _Build:
             path = self._options.out / f"{self._request.spec.module}-{model.version}"
             self.result.bundle = deliver_directory(record, self._store, path)
 
-    def keep_unverified(self) -> None:
+    def _keep_unverified(self) -> None:
         """Delivers the wheel that did not pass verification, if there is one."""
         name = self._request.name
         failed = dict(self.result.errors).get(f"{name}/verify")

@@ -31,6 +31,7 @@ from ..workers.client import COMMAND
 from ..workers.jobs import InspectRequest, SupportedRequest
 from ..workers.pool import WorkerPool
 from .cluster.address import OnCluster
+from .fetching import side_by_side
 from .notes import Work, model_files
 from .reporting import Reporter
 from .scheduler import Outcome, Task, Tools, run_on, run_steps
@@ -206,11 +207,13 @@ def _inspect_at_once(
     """Fetches models here, and has all of them inspected by the workers of a cluster."""
     fetched: dict[int, _Fetched] = {}
     found: dict[int, _Inspected] = {}
-    for number, spec in enumerate(specs):
-        try:
-            fetched[number] = _fetch(spec, store, reporter)
-        except ModelwheelError as error:
-            found[number] = _refuse(spec, error)
+    works = [partial(_fetch, spec, store, reporter) for spec in specs]
+    with side_by_side(works) as futures:
+        for number, (spec, future) in enumerate(zip(specs, futures, strict=True)):
+            try:
+                fetched[number] = future.result()
+            except ModelwheelError as error:
+                found[number] = _refuse(spec, error)
     reporter.planned([one.step.name for one in fetched.values()])
     outcomes = run([one.task((one.step,)) for one in fetched.values()])
     for (number, one), outcome in zip(fetched.items(), outcomes, strict=True):
@@ -237,9 +240,15 @@ def _inspect_name(spec: Spec) -> str:
     return f"{_name(spec)}/inspect"
 
 
-def _fetch(spec: Spec, store: Store, reporter: Reporter) -> _Fetched:
+def _fetch(
+    spec: Spec, store: Store, reporter: Reporter, check: Callable[[], None] = lambda: None
+) -> _Fetched:
     request = make_request(spec)
-    tell = partial(reporter.progressed, _inspect_name(spec))
+
+    def tell(text: str) -> None:
+        check()
+        reporter.progressed(_inspect_name(spec), text)
+
     model = source.fetch(spec.origin, store, tell=tell)
     return _Fetched(spec, request.holding(model.file), model)
 

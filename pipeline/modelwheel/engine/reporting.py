@@ -10,7 +10,7 @@ from ..model.findings import Finding
 
 
 class Reporter(Protocol):
-    """Receives the progress of a build. `started` is called from several threads, the rest from one.
+    """Receives the progress of a build. `started` and `progressed` are called from several threads, the rest from one.
 
     It is a `modelwheel.util.watching.Watcher`, too.
     """

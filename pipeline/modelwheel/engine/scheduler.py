@@ -13,7 +13,7 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Event
-from typing import Protocol
+from typing import Any, Protocol
 
 from ..errors import ModelwheelError
 from ..sandbox.choose import Sandbox
@@ -77,6 +77,15 @@ class Task:
     """Results that were looked up before, by the step's name: these steps are not submitted."""
 
 
+@dataclass(frozen=True)
+class Later:
+    """The steps of one spec that are known once something else is done."""
+
+    done: Future[Any]
+    task: Callable[[], Task | None]
+    """Called when that is done, in the thread of `run_on`; returns None if there is nothing to run."""
+
+
 @dataclass
 class Outcome:
     """How the steps of one spec ended."""
@@ -93,7 +102,7 @@ class Outcome:
     """Names of the steps that were left out because another one had failed."""
 
 
-def run_steps(tasks: Iterable[Task], tools: Tools) -> list[Outcome]:
+def run_steps(tasks: Iterable[Task | Later], tools: Tools) -> list[Outcome]:
     """Runs all steps of all tasks on this machine; see `run_on`."""
     place = Place(tools.store, tools.pool, tools.sandbox, tools.keep, tools.ahead)
     executor = LocalExecutor(place)
@@ -103,7 +112,7 @@ def run_steps(tasks: Iterable[Task], tools: Tools) -> list[Outcome]:
         executor.close()
 
 
-def run_on(executor: Executor, tasks: Iterable[Task], reporter: Reporter) -> list[Outcome]:
+def run_on(executor: Executor, tasks: Iterable[Task | Later], reporter: Reporter) -> list[Outcome]:
     """Runs all steps of all tasks, each as soon as what it needs is there.
 
     A failed step stops the steps that need it or, if it is vital, all that have not started. If this
@@ -113,12 +122,21 @@ def run_on(executor: Executor, tasks: Iterable[Task], reporter: Reporter) -> lis
         executor: Runs them.
         tasks: What to run.
         reporter: Receives what happens.
+
+    Returns:
+        What became of the tasks, in their order.
     """
     stopped = Event()
-    runs = [_Run(task, reporter, stopped) for task in tasks]
+    runs: dict[int, _Run] = {}
+    outcomes: list[Outcome] = []
+    arriving: dict[Future[Any], tuple[int, Later]] = {}
     pending: dict[Future[Done], tuple[_Run, Step]] = {}
     # Not `wait`, and not every run each time: there may be thousands of both.
-    ended: SimpleQueue[Future[Done]] = SimpleQueue()
+    ended: SimpleQueue[Future[Any]] = SimpleQueue()
+
+    def begin(number: int, task: Task) -> None:
+        runs[number] = _Run(task, reporter, stopped)
+        start(runs[number])
 
     def start(run: _Run) -> None:
         for step in run.take_ready():
@@ -130,16 +148,29 @@ def run_on(executor: Executor, tasks: Iterable[Task], reporter: Reporter) -> lis
         executor.stop({future: step for future, (_, step) in pending.items()})
 
     try:
-        for run in runs:
-            start(run)
-        while pending:
+        for number, task in enumerate(tasks):
+            outcomes.append(Outcome())
+            if isinstance(task, Task):
+                begin(number, task)
+            else:
+                arriving[task.done] = number, task
+                task.done.add_done_callback(ended.put)
+        while pending or arriving:
             future = ended.get()
+            if future in arriving:
+                number, later = arriving.pop(future)
+                if (arrived := later.task()) is not None:
+                    begin(number, arrived)
+                continue
             run, step = pending.pop(future)
             run.settle(step, future)
             start(run)
-            if pending and all(run.given_up for run, _ in pending.values()):
+            if pending and not arriving and all(run.given_up for run, _ in pending.values()):
                 stop()
-        return [run.conclude() for run in runs]
+        return [
+            runs[number].conclude() if number in runs else outcome
+            for number, outcome in enumerate(outcomes)
+        ]
     except BaseException:
         stopped.set()
         stop()
