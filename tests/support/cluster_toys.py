@@ -76,6 +76,12 @@ def _die(step: ClusterToy, times: str) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
+def _kill(step: ClusterToy, label: str) -> None:
+    """Kills the process that has run another step, which may be its own; once."""
+    if len(noted(step.diary, step.label)) == 1:
+        os.kill(noted(step.diary, label, "ended")[-1], signal.SIGKILL)
+
+
 def _wait(step: ClusterToy, name: str) -> None:
     while not (step.diary / name).exists():
         time.sleep(0.02)
@@ -96,6 +102,7 @@ def _program(step: ClusterToy, seconds: str) -> None:
 
 _ACTIONS: dict[str, Callable[[ClusterToy, str], None]] = {
     "die": _die,
+    "kill": _kill,
     "wait": _wait,
     "fail": _fail,
     "crash": _crash,

@@ -15,6 +15,7 @@ import psutil
 import pytest
 
 from modelwheel.engine.cluster import connection
+from modelwheel.engine.cluster import executor as cluster_executor
 from modelwheel.engine.cluster.address import parse_target
 from modelwheel.engine.cluster.connection import open_cluster
 from modelwheel.engine.cluster.executor import ClusterExecutor
@@ -174,6 +175,39 @@ def test_a_step_whose_worker_was_killed_runs_again_elsewhere(
     first, second = noted(diary, "unlucky")
     assert first != second
     assert told.of("retried") == ["unlucky 2"]
+
+
+def test_nothing_waits_for_the_lost_result_of_a_step_that_was_tried_again(
+    shared: Cluster, store: Store, diary: Path
+) -> None:
+    steps = [
+        # Its second attempt may run only where the first did not: Dask must not be asked to make its result again.
+        ClusterToy("unlucky", (), diary, "die 1"),
+        ClusterToy("killer", ("unlucky",), diary, "kill unlucky"),
+        ClusterToy("last", ("unlucky", "killer"), diary),
+    ]
+    ended = threading.Event()
+
+    def run() -> None:
+        (outcome,) = run_toys(shared.address, store, steps)
+        assert outcome.errors == []
+        ended.set()
+
+    threading.Thread(target=run, daemon=True).start()
+    assert ended.wait(_SECONDS), "it hangs"
+    assert len(noted(diary, "unlucky", "ended")) == 1
+    assert len(noted(diary, "last", "ended")) == 1
+
+
+def test_a_step_that_no_worker_can_run_is_refused_by_name(
+    shared: Cluster, store: Store, diary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster_executor, "_UNFIT_SECONDS", 0.1)
+    monkeypatch.setattr(ClusterExecutor, "_needs", lambda *_: {"modelwheel-memory": 1e15})
+    (outcome,) = run_toys(shared.address, store, chain(diary, "large", 2))
+    ((name, error),) = outcome.errors
+    assert (name, error.code, outcome.skipped) == ("large/0", "MW763", ["large/1"])
+    assert "waits for a worker with" in str(error)
 
 
 # --- the network and the scheduler ----------------------------------------------------------------

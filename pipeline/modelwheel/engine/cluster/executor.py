@@ -41,8 +41,11 @@ _RETRIES = 3
 _PATIENCE_SECONDS = 600.0
 """How long a build waits for a scheduler that is away, or for a worker that can run a step."""
 
-_UNFIT_SECONDS = 60.0
-"""How long a step waits if there are workers, and none of them has what it needs."""
+_UNFIT_SECONDS = 15.0
+"""How long a step waits if there are workers, and none of them has what it needs: others may be starting."""
+
+_RETURN_SECONDS = 60.0
+"""How long it waits if a worker that has what it needs died since: it is started again."""
 
 _AWAY = (OSError, TimeoutError, asyncio.TimeoutError, ClosedClientError)
 """A cluster that does not answer."""
@@ -113,6 +116,8 @@ class ClusterExecutor:
         self._stopping = threading.Event()
         self._broken: BaseException | None = None
         self._members: dict[str, Member] = {}
+        self._lost: list[Member] = []
+        """Workers that have died or left."""
         self._arrived = False
         self._refused: set[str] = set()
         self._client = link.connect()
@@ -389,6 +394,7 @@ class ClusterExecutor:
         address = str(said.get("worker"))
         if said.get("action") == "remove-worker" and address in self._members:
             member = self._members.pop(address)
+            self._lost.append(member)
             why = "it has left" if said.get("expected") else "it ended without a word"
             self._reporter.worker_lost(member.shown, why)
             for work in tuple(self._works.values()):
@@ -427,19 +433,21 @@ class ClusterExecutor:
             elif work.order.halt.given_up and not work.began:
                 self._drop(work)
                 self._settle(work, CancelledError())
-            elif not work.began and time.monotonic() - work.waits_since > self._patience():
+            elif not work.began and time.monotonic() - work.waits_since > _UNFIT_SECONDS:
                 self._require_worker(work)
-
-    def _patience(self) -> float:
-        """Workers that have died come back; others seldom come to have what they have not."""
-        return _UNFIT_SECONDS if self._members else _PATIENCE_SECONDS
 
     def _require_worker(self, work: Work) -> None:
         """Fails a step that no worker can run."""
-        needs = self._needs(work.order.step, work.memory)
+        needs, waits = (
+            self._needs(work.order.step, work.memory),
+            time.monotonic() - work.waits_since,
+        )
+        patience = _UNFIT_SECONDS if self._members else _PATIENCE_SECONDS
+        if any(member.has(needs) for member in self._lost):
+            patience = max(patience, _RETURN_SECONDS)
         if any(member.has(needs) for member in self._members.values()):
             work.waits_since = time.monotonic()
-        else:
+        elif waits > patience:
             self._drop(work)
             self._settle(work, messages.no_worker(work.name, needs, self._link.target.shown))
 

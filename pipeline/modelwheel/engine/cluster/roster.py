@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import platform
 import time
 from collections.abc import Collection, Mapping
@@ -24,7 +25,12 @@ from .worker import probe
 _JOIN_SECONDS = 60.0
 """How long a build waits for its first worker."""
 
+_TOLD_SECONDS = 3.0
+"""After so long it says that it waits."""
+
 _POLL_SECONDS = 0.2
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -80,12 +86,20 @@ def require_members(
     Raises:
         ClusterError: They do not come.
     """
-    deadline = time.monotonic() + patience
+    deadline, told = time.monotonic() + patience, False
     while len(found := list_members(client)) < wanted:
         if time.monotonic() > deadline:
             raise ClusterError(
                 f"no worker of modelwheel is in the cluster at {shown}; start one: modelwheel worker {shown}",
                 code="MW763",
+            )
+        if not told and time.monotonic() > deadline - patience + _TOLD_SECONDS:
+            told = True
+            _log.warning(
+                "no worker of modelwheel is in the cluster at %s yet; waiting for %d s. Start one: modelwheel worker %s",
+                shown,
+                patience,
+                shown,
             )
         time.sleep(_POLL_SECONDS)
     return found
