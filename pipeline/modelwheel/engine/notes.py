@@ -6,7 +6,6 @@ Nothing is decided by it: `modelwheel plan --why` and `plan --cost` read it.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from ..store.history import remember
 from ..store.keys import action_key, digest
 from ..store.records import Record
 from ..store.store import Store
+from ..util.removal import folders_of
 from ..util.text import one_line
 from ..util.trees import digest_tree
 from ..workers.jobs import JobResult
@@ -77,13 +77,15 @@ class Work:
         }
 
 
+@lru_cache(maxsize=1024)
 def _size(directory: Path) -> int:
-    """Bytes of the files in a directory, without those that vanish meanwhile: a note fails no step."""
+    """Bytes of the files in the directory of a model, which has a name of its own in each build: looked at once for all
+    steps. Those that vanish meanwhile are left out: a note fails no step."""
     size = 0
-    for parent, _, names in os.walk(directory):
-        for name in names:
+    for _, files in folders_of(directory):
+        for path in files:
             with suppress(OSError):
-                size += Path(parent, name).stat().st_size
+                size += path.stat().st_size
     return size
 
 

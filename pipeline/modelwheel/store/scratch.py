@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import stat
 import tempfile
 import threading
 from collections.abc import Callable
@@ -24,8 +25,8 @@ class ScratchSpace:
     """Temporary directories of this process; any number of threads may use it at once.
 
     Args:
-        parent: Common to all processes; created on first use. By default, the directories are in the
-            system's directory for temporary files, and stay there if this process is killed.
+        parent: Common to all processes; created on first use. By default, it is in the system's directory for temporary
+            files, and belongs to this user.
     """
 
     def __init__(self, parent: Path | None = None) -> None:
@@ -38,11 +39,12 @@ class ScratchSpace:
         """A new, empty directory, which stays until this process ends or `close` is called."""
         with self._guard:
             if self._own is None:
-                if self._parent is None:
-                    # A name that nobody can know before: other users can write there, too.
+                parent = self._parent or _parent_of_user()
+                if parent is None:
+                    # A name that nobody can know before. It stays if this process is killed.
                     self._own, lock = Path(tempfile.mkdtemp(prefix="modelwheel-")), None
                 else:
-                    self._own, lock = _open(self._parent)
+                    self._own, lock = _open(parent)
                 self._remove = partial(_remove, self._own, lock, os.getpid())
                 atexit.register(self._remove)
             return Path(tempfile.mkdtemp(dir=self._own))
@@ -54,6 +56,18 @@ class ScratchSpace:
                 atexit.unregister(self._remove)
                 self._remove()
                 self._own = self._remove = None
+
+
+def _parent_of_user() -> Path | None:
+    """A directory for temporary files in which no other user can write; None if one of them has taken its name."""
+    # On Windows, each user has an own directory for temporary files.
+    user = os.getuid() if hasattr(os, "getuid") else None
+    path = Path(tempfile.gettempdir(), "modelwheel" if user is None else f"modelwheel-{user}")
+    with suppress(FileExistsError):
+        path.mkdir(mode=0o700)
+    status = path.lstat()
+    private = user is None or (status.st_uid == user and not status.st_mode & 0o077)
+    return path if stat.S_ISDIR(status.st_mode) and private else None
 
 
 def _open(parent: Path) -> tuple[Path, FileLock]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, BinaryIO
 
-from .removal import is_windows, make_writable, remove
+from .removal import folders_of, is_windows, make_writable, remove
 from .unfinished import unfinished_file
 
 CHUNK = 1 << 20
@@ -200,7 +200,7 @@ def sync_file(path: Path) -> None:
 
 def sync_tree(directory: Path) -> None:
     """Writes a directory with everything in it to the disk."""
-    for folder, _, files in os.walk(directory):
-        for name in files:
-            sync_file(Path(folder, name))
-        sync_directory(Path(folder))
+    for folder, files in folders_of(directory):
+        for path in files:
+            sync_file(path)
+        sync_directory(folder)

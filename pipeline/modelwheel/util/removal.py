@@ -6,6 +6,7 @@ import os
 import shutil
 import stat
 import uuid
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -33,11 +34,17 @@ def remove_tree(directory: Path) -> None:
                 _remove_level_by_level(directory)
         return
     # rmtree fails on read-only files there, and blobs and git's objects are read-only.
-    for folder, _, files in os.walk(directory):
-        for name in files:
+    for _, files in folders_of(directory):
+        for path in files:
             with suppress(OSError):
-                remove(Path(folder, name))
+                remove(path)
     shutil.rmtree(directory, ignore_errors=True)
+
+
+def folders_of(directory: Path) -> Iterator[tuple[Path, list[Path]]]:
+    """A directory and those below it, each with its files. No link is followed; what cannot be listed is left out."""
+    for folder, _, files in os.walk(directory):
+        yield Path(folder), [Path(folder, name) for name in files]
 
 
 def _remove_level_by_level(directory: Path) -> None:

@@ -10,12 +10,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from math import isfinite
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from ...accuracy import EPSILON, MORE, NOTABLE, ROUNDINGS, Deviation, Truth
+from ...accuracy import MORE, NOTABLE, Deviation, Truth
 from ...errors import UnsupportedModelError
 from ...model.measuring import measure, widen
 from ...model.reference_result import (
@@ -32,6 +31,7 @@ from ..freeze.frozen import FrozenGraph, freeze_graph
 from ..loaded.base import TENSORFLOW, Arrays, LoadedModel, StatefulModel, framework_of
 from ..loaded.rows_first import innermost
 from .boundary_inputs import LARGE, boundary_inputs
+from .differences import compare, explain, is_finite
 from .row_noise import RowNoise
 from .rows import Evaluate, Rows, find_influence
 from .truth.double import widen_graph
@@ -47,11 +47,6 @@ from .truth.rounding import measure_rounding
 from .truth.spread import measure_spread
 from .turns import turns_by_values
 
-_AGREED = 1e-3
-"""The largest relative error up to which evaluations agree. One row may be where rounding decides: the logarithm of a
-spectrum of zeros."""
-
-_TINY = float(np.finfo(np.float32).smallest_normal)
 _FINITE = frozenset({"zeros", "lowest", "highest"})
 """Rows that are compared without a float64 truth too, if their outputs are finite."""
 _SPECIAL = frozenset({"infinity", "nan"})
@@ -320,13 +315,13 @@ class _Others:
     def _compare(
         self, values: np.ndarray[Any, Any], exact: np.ndarray[Any, Any], output: str
     ) -> str | None:
-        return _compare(values, exact, self._graph.scales.get(output, 0.0))
+        return compare(values, exact, self._graph.scales.get(output, 0.0))
 
     def objection(self, one: _Evaluated, output: str) -> str | None:
         """Why an output is not defined for these rows, as a clause."""
         ours, exact = one.outputs[output], self.exact(one.kind, output)
         if exact is None:
-            if one.kind.split(" ")[0] in (*_FINITE, MORE) and _is_finite(ours):
+            if one.kind.split(" ")[0] in (*_FINITE, MORE) and is_finite(ours):
                 return None
             why = self._inexact.get(output, self._missing)
             return f"this model has no float64 reference ({why})"
@@ -339,14 +334,14 @@ class _Others:
                         return "rounding decides what they are"
                     self.converted[one.kind, output] = f"on rows of {one.kind}, {said}"
                     return None
-            return _said(difference, ours, exact, self._framework, "in float64")
+            return explain(difference, ours, exact, self._framework, "in float64")
         if not _is_special(one):
             return None
         if one.kind not in self._compiled:
             return f"it cannot be compared with XLA ({self._not_compiled})"
         compiled = self._compiled[one.kind][output]
         if difference := self._compare(compiled, exact, output):
-            return _said(difference, compiled, exact, "XLA", "with XLA")
+            return explain(difference, compiled, exact, "XLA", "with XLA")
         lost = self._lost_nan(output) if one.kind == "nan" else 0
         return f"NaN becomes a number in {lost} of {ours.size} values" if lost else None
 
@@ -391,53 +386,8 @@ def _try(
 def _is_special(one: _Evaluated) -> bool:
     """Whether it has values that are not finite numbers."""
     return one.kind != LARGE and not all(
-        map(_is_finite, (*one.inputs.values(), *one.outputs.values()))
+        map(is_finite, (*one.inputs.values(), *one.outputs.values()))
     )
-
-
-def _is_finite(array: np.ndarray[Any, Any]) -> bool:
-    return array.dtype.kind in "biu" or bool(np.isfinite(array).all())
-
-
-_FINITE_ELSEWHERE = "other values are finite"
-
-
-def _said(
-    difference: str,
-    values: np.ndarray[Any, Any],
-    exact: np.ndarray[Any, Any],
-    who: str,
-    where: str,
-) -> str:
-    """A difference that `_compare` found, as a clause.
-
-    Args:
-        difference: What it said.
-        values: Of `who`.
-        exact: The same in float64.
-        who: What computed the values.
-        where: What is special about them.
-    """
-    if difference != _FINITE_ELSEWHERE:
-        return f"{where} {difference}"
-    lost = np.isfinite(widen(values)) & ~np.isfinite(widen(exact))
-    return f"{who} returns {'' if lost.any() else 'no '}finite numbers where float64 {'does not' if lost.any() else 'does'}"
-
-
-def _compare(values: np.ndarray[Any, Any], exact: np.ndarray[Any, Any], scale: float) -> str | None:
-    """How values differ by more than their rounding, as the end of a sentence; see `scales_of`."""
-    if values.shape != exact.shape:
-        return "it has another shape"
-    found = measure(values, exact)
-    if values.dtype.kind in "biu":
-        return f"{found.changed} of {values.size} values differ" if found.changed else None
-    if not isfinite(found.absolute):
-        return _FINITE_ELSEWHERE
-    # TensorFlow's threads take numbers below the smallest normal one for zero, others do not.
-    least = max(_TINY, ROUNDINGS * EPSILON["float32"] * scale)
-    if found.relative <= _AGREED or found.absolute <= least:
-        return None
-    return f"it differs by {found.relative:.2g} of the largest value"
 
 
 def _judge(
