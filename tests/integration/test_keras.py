@@ -42,7 +42,7 @@ KERAS_2 = {
     "functional2.h5": (["image", "tokens"], ["score", "distance"]),
     "functional2.keras": (["image", "tokens"], ["score", "distance"]),
     "sequential2.keras": (["steps"], None),
-    "gates2.h5": (["steps"], ["dense", "softmax", "lstm"]),
+    "gates2.h5": (["steps"], ["dense", "softmax", "lstm", "gru"]),
     "only2.h5": (["steps"], ["y"]),
     "calls2.h5": (["steps"], ["y"]),
 }

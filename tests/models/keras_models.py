@@ -144,8 +144,9 @@ def gates(library: Any) -> tuple[Any, dict[str, Any], list[str]]:
         layers.LSTM(3, recurrent_activation="hard_sigmoid", name="lstm")(
             layers.Masking(1.0)(steps)
         ),
+        layers.GRU(3, reset_after=False, name="gru")(steps),
     ]
-    return library.Model(steps, outputs), {"steps": steps}, ["dense", "softmax", "lstm"]
+    return library.Model(steps, outputs), {"steps": steps}, ["dense", "softmax", "lstm", "gru"]
 
 
 def only_in_keras_2(library: Any) -> tuple[Any, dict[str, Any], list[str]]:
@@ -211,12 +212,15 @@ def _write_texts(root: Path) -> None:
     keras.Sequential(layers).save(root / "words.keras")
 
 
-def _without_time_major(path: Path) -> None:
+def _as_first_written(path: Path) -> None:
     """Makes a file one of the first versions of Keras 2, which Keras 3 reads without an error."""
     import h5py
 
     with h5py.File(path, "a") as file:
-        config = file.attrs["model_config"].replace('"time_major": false, ', "")
+        config = file.attrs["model_config"]
+        for field in ('"time_major": false', '"reset_after": false'):
+            assert field in config
+            config = config.replace(f", {field}", "").replace(f"{field}, ", "")
         file.attrs["model_config"] = config
 
 
@@ -244,7 +248,7 @@ def main() -> None:
         _save(root / "functional2.h5", *functional(tf_keras))
         _save(root / "functional2.keras", *functional(tf_keras))
         _save(root / "gates2.h5", *gates(tf_keras))
-        _without_time_major(root / "gates2.h5")
+        _as_first_written(root / "gates2.h5")
         _save(root / "only2.h5", *only_in_keras_2(tf_keras))
         _save(root / "sequential2.keras", *sequential(tf_keras))
         steps = tf_keras.layers.Input((5, 3), name="steps")

@@ -14,7 +14,7 @@ import tempfile
 import warnings
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,7 @@ from ...inspect.inspect_meta_graph import inspect_message
 from ...loaded.base import SignatureGraph, StaticShapes
 from .. import DEFAULT_SIGNATURE
 from ..saved_model.saved_model import LoadedSignature
-from .keras_versions import OTHER_LAYERS, differs
+from .keras_versions import OTHER_LAYERS, differs, with_first_defaults
 from .layer_calls import calls_marked, layers_by_mark
 
 _NAMESPACES = (
@@ -131,6 +131,8 @@ def read_model(path: Path) -> tuple[KerasFile, Any, Any]:
         EnvironmentProblemError: It needs the Keras that wrote it, which is not installed.
     """
     file = read_keras_file(path)
+    if file.is_keras_2:
+        file = replace(file, config=with_first_defaults(file.config))
     judge_config(file.config, lambda _: True)
     # Keras knows the names of its classes; nothing has asked it to make one yet.
     keras = _import_keras("keras")

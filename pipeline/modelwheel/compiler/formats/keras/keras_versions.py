@@ -67,6 +67,23 @@ _DIFFERENT_VALUES = {"mask_zero": True, "stateful": True, "training": True}
 """Masks end at other layers, state is kept elsewhere, and a layer that was called for training is so only in Keras 2."""
 
 
+_FIRST_DEFAULTS: Mapping[str, Mapping[str, Any]] = {"GRU": {"reset_after": False}}
+"""Fields that files of the first versions lack, because the layer had no choice yet, where Keras has another default now."""
+
+
+def with_first_defaults(value: Any) -> Any:
+    """A model as JSON, or a part of it, whose layers say what the first versions of Keras 2 did not write."""
+    if isinstance(value, list):
+        return [with_first_defaults(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    known = {field: with_first_defaults(item) for field, item in value.items()}
+    missing = _FIRST_DEFAULTS.get(str(value.get("class_name")))
+    if missing and isinstance(known.get("config"), dict):
+        known["config"] = {**missing, **known["config"]}
+    return known
+
+
 def differs(config: Mapping[str, Any]) -> bool:
     """Whether a model of Keras 2 names anything that Keras 3 was not seen to compute alike.
 
