@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.corpus.page import PAGE, write_page
 from tests.corpus.table import read_table
-from tests.corpus.visit import Corpus
+from tests.corpus.visit import ROWS, Corpus
 
 
 def main(arguments: list[str]) -> int:
@@ -31,9 +31,7 @@ def main(arguments: list[str]) -> int:
             continue
         result = corpus.visit(model, timed=not given.no_bench)
         said = result.refusal or ", ".join(
-            f"{rows}: {found[0]:.2f} {found[1]}"
-            for rows in (1, 3, 8)
-            if (found := result.ratio(rows))
+            f"{rows}: {ratio[0]:.2f} {ratio[1]}" for rows in ROWS if (ratio := result.ratio(rows))
         )
         sys.stdout.write(
             f"{model.name}: {result.seconds:.0f} s, {result.megabytes:.0f} MB; {said}\n"

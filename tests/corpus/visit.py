@@ -11,6 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import yaml
@@ -100,7 +101,8 @@ class Corpus:
         if levels:
             spec["targets"] = list(levels)
         if model.samples:
-            np.savez(path.parent / f"{model.name}.npz", **make_samples(model.samples))
+            arrays: dict[str, Any] = dict(make_samples(model.samples))
+            np.savez(path.parent / f"{model.name}.npz", **arrays)
             spec["verify"] = {"samples": f"{model.name}.npz"}
         file = self.directory / "specs" / f"{model.name}.yaml"
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -163,12 +165,15 @@ def _run(*arguments: str, store: Path) -> _Ended:
         # The usage of one process and of all that it has waited for.
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
-        texts = []
-        for file in (out, err):
-            file.seek(0)
-            texts.append(file.read().decode())
-    seconds = usage.ru_utime + usage.ru_stime
-    return _Ended(process.returncode, *texts, round(seconds, 1), round(usage.ru_maxrss / 1024, 1))
+        out.seek(0)
+        err.seek(0)
+        return _Ended(
+            code=process.returncode,
+            out=out.read().decode(),
+            err=err.read().decode(),
+            processor_seconds=round(usage.ru_utime + usage.ru_stime, 1),
+            megabytes=round(usage.ru_maxrss / 1024, 1),
+        )
 
 
 def _bytes(path: Path) -> int:
