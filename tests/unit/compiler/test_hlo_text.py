@@ -196,7 +196,7 @@ def test_called_computations_have_an_order(line: str, names: list[str]) -> None:
         ("ENTRY main {\n  x = f32[] call(), to_apply=%f\n}", "computation 'f' is not known"),
         ("ENTRY main {\n  x = f32[] parameter(0\n}", "not closed"),
         ("ENTRY main {\n  x = f32[]\n}", "'x' has no operation"),
-        ("ENTRY main {\n  x = 7 parameter(0)\n}", "no shape begins"),
+        ("ENTRY main {\n  x = 7 parameter(0)\n}", "does not begin with a shape"),
     ],
 )
 def test_what_is_no_module_is_refused(text: str, problem: str) -> None:

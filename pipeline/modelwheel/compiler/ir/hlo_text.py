@@ -196,7 +196,7 @@ def _shape_at(text: str, position: int) -> tuple[Shape, int]:
         return Shape("tuple", tuple_shapes=tuple(map(read_shape_text, parts))), end + 1
     match = _SHAPE.match(text, position)
     if match is None:
-        raise UnsupportedProgramError(f"no shape begins {text[position:]!r}")
+        raise UnsupportedProgramError(f"{text[position:]!r} does not begin with a shape")
     # A dimension may be dynamic: `<=4`.
     dimensions = tuple(int(part.strip().removeprefix("<=")) for part in match[2].split(",") if part)
     layout = match[3]
