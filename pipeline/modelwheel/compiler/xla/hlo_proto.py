@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -103,11 +104,17 @@ def _instruction(
     )
 
 
+@cache
+def _primitives(shape: Any) -> Mapping[int, str]:
+    """XLA's names of element types by their numbers, from the descriptor of `xla.ShapeProto`."""
+    values = shape.fields_by_name["element_type"].enum_type.values
+    return {value.number: value.name.lower() for value in values}
+
+
 def read_shape(proto: Any) -> Shape:
     """The shape of an `xla.ShapeProto`."""
-    names = proto.DESCRIPTOR.fields_by_name["element_type"].enum_type.values_by_number
     return Shape(
-        primitive=names[proto.element_type].name.lower(),
+        primitive=_primitives(proto.DESCRIPTOR)[proto.element_type],
         dimensions=tuple(proto.dimensions),
         minor_to_major=tuple(proto.layout.minor_to_major),
         tuple_shapes=tuple(map(read_shape, proto.tuple_shapes)),
