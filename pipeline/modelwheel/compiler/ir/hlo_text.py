@@ -98,9 +98,9 @@ def _instruction(
     if match is None:
         raise UnsupportedProgramError(f"the instruction {name!r} has no operation")
     opcode, start = match[1], match.end()
-    end = closing(text, start - 1)
+    end = _closing(text, start - 1)
     inside = text[start:end]
-    attributes = dict(_attribute(part) for part in split(text[end + 1 :].lstrip(" ,")))
+    attributes = dict(_attribute(part) for part in _split(text[end + 1 :].lstrip(" ,")))
     operands = () if opcode in ("parameter", "constant") else _operands(name, inside, instructions)
     return Instruction(
         name=name,
@@ -131,7 +131,7 @@ def _operands(
     name: str, text: str, instructions: Mapping[str, Instruction]
 ) -> tuple[Instruction, ...]:
     found = []
-    for part in split(_COMMENT.sub("", text)):
+    for part in _split(_COMMENT.sub("", text)):
         match = _OPERAND.search(part)
         if match is None or match[1] not in instructions:
             raise UnsupportedProgramError(f"the operand {part!r} of {name!r} is not known")
@@ -144,13 +144,13 @@ def _attribute(text: str) -> tuple[str, str]:
     return name.strip(), value.strip()
 
 
-def split(text: str) -> list[str]:
+def _split(text: str) -> list[str]:
     """The parts of a text between commas that are in no brackets or quotes."""
     parts: list[str] = []
     start = position = 0
     while position < len(text):
         if text[position] in _OPEN or text[position] == '"':
-            position = closing(text, position)
+            position = _closing(text, position)
         elif text[position] == ",":
             parts.append(text[start:position].strip())
             start = position + 1
@@ -159,7 +159,7 @@ def split(text: str) -> list[str]:
     return [part for part in parts if part]
 
 
-def closing(text: str, position: int) -> int:
+def _closing(text: str, position: int) -> int:
     """Where the bracket or quote at a position is closed."""
     depth = 0
     quoted = False
@@ -183,7 +183,7 @@ def closing(text: str, position: int) -> int:
 # --- shapes and constants -------------------------------------------------------------------------
 
 
-def read_shape_text(text: str) -> Shape:
+def _shape_of(text: str) -> Shape:
     """A shape: `f32[2,3]{1,0}`, or `(f32[2], s32[])`."""
     return _shape_at(text, 0)[0]
 
@@ -191,9 +191,9 @@ def read_shape_text(text: str) -> Shape:
 def _shape_at(text: str, position: int) -> tuple[Shape, int]:
     """The shape that begins at a position, and where it ends."""
     if text[position] == "(":
-        end = closing(text, position)
-        parts = split(_COMMENT.sub("", text[position + 1 : end]))
-        return Shape("tuple", tuple_shapes=tuple(map(read_shape_text, parts))), end + 1
+        end = _closing(text, position)
+        parts = _split(_COMMENT.sub("", text[position + 1 : end]))
+        return Shape("tuple", tuple_shapes=tuple(map(_shape_of, parts))), end + 1
     match = _SHAPE.match(text, position)
     if match is None:
         raise UnsupportedProgramError(f"{text[position:]!r} does not begin with a shape")
