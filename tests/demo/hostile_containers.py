@@ -135,7 +135,7 @@ def _jailed(name: str) -> Callable[[Path, Victim, Run], str]:
             (directory / part).mkdir()
         model = directory / "inputs" / "model"
         model.write_text("weights")
-        code = Path(attacker.__file__).read_text(encoding="utf-8")
+        code = attacker.code()
         argv = [sys.executable, "-c", code, json.dumps([name]), json.dumps({"input": str(model)})]
         done = run_sandboxed(
             choose_sandbox(Policy.REQUIRED),

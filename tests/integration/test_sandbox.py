@@ -15,7 +15,7 @@ import pytest
 
 from modelwheel.sandbox import landlock
 from tests.support import prison
-from tests.support.attacker import ATTACKS
+from tests.support.attacker import ATTACKS, FILES
 
 ROOT = Path(__file__).parents[2]
 
@@ -74,7 +74,7 @@ def place() -> Iterator[Path]:
             (place / "modelwheel").mkdir(exist_ok=True)
             copy(package / part, place / "modelwheel" / part)
         (place / "tests" / "support").mkdir(parents=True)
-        for part in ("attacker.py", "prison.py"):
+        for part in (*(f"{name}.py" for name in FILES), "prison.py"):
             shutil.copy(ROOT / "tests" / "support" / part, place / "tests" / "support")
         yield place
 

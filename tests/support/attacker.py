@@ -5,45 +5,22 @@ Each attack returns what it achieved, and raises if it is refused. Its target is
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import fcntl
 import json
-import mmap
 import os
-import resource
 import socket
-import subprocess
 import sys
 import threading
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
 
-_LIBC: Final = ctypes.CDLL(None, use_errno=True)
-_TIOCSCTTY, _TIOCSTI = 0x540E, 0x5412
-_PTRACE_ATTACH, _PTRACE_DETACH = 16, 17
-_CLONE_NEWUSER = 0x10000000
+from tests.support.attacker_calls import Target, attacks_of, fail, status
+from tests.support.attacker_processes import ATTACKS as PROCESS_ATTACKS
+
 _F_SETLEASE, _F_NOTIFY, _F_SETDELEG = 1024, 1026, 1040
 _FS_IOC_SETFLAGS, _FS_IOC_GETFLAGS, _NODUMP = 0x40086602, 0x80086601, 0x40
 _FS_IOC_GETVERSION, _FS_IOC_SETVERSION = 0x80087601, 0x40087602
 _FS_IOC_FSGETXATTR, _FS_IOC_FSSETXATTR = 0x801C581F, 0x401C5820
-
-Target = dict[str, Any]
-"""What `tests.support.prison` prepared outside."""
-
-
-def _call(name: str, *arguments: Any) -> int:
-    result: int = getattr(_LIBC, name)(*arguments)
-    if result < 0:
-        raise OSError(ctypes.get_errno(), name)
-    return result
-
-
-def _system_call(x86_64: int, aarch64: int, *arguments: Any) -> int:
-    number = {"x86_64": x86_64, "aarch64": aarch64}[os.uname().machine]
-    return _call("syscall", number, *arguments)
-
 
 # --- what must work -------------------------------------------------------------------------------
 
@@ -74,7 +51,7 @@ def use_devices(_: Target) -> str:
 def know_itself(_: Target) -> str:
     threads = os.listdir("/proc/self/task")  # noqa: PTH208 - only the number counts
     maps = Path("/proc/self/maps").read_text().count("\n")
-    return f"{len(threads)} threads, {maps} maps, {_status('VmRSS')} kB"
+    return f"{len(threads)} threads, {maps} maps, {status('VmRSS')} kB"
 
 
 def import_late(_: Target) -> str:
@@ -244,7 +221,7 @@ def read_environment(_: Target) -> str:
 
 
 def read_parents_environment(target: Target) -> str:
-    return str(Path(f"/proc/{target['parent']}/environ").read_bytes() or _fail())
+    return str(Path(f"/proc/{target['parent']}/environ").read_bytes() or fail())
 
 
 def read_any_environment(_: Target) -> str:
@@ -259,7 +236,7 @@ def read_any_environment(_: Target) -> str:
 
 
 def read_command_line(target: Target) -> str:
-    return Path(f"/proc/{target['victim']}/cmdline").read_text()[:4] or _fail()
+    return Path(f"/proc/{target['victim']}/cmdline").read_text()[:4] or fail()
 
 
 def read_descriptors(_: Target) -> str:
@@ -270,11 +247,7 @@ def read_descriptors(_: Target) -> str:
             continue
         if b"secret" in content:
             return content.decode()
-    return _fail()
-
-
-def _fail() -> str:
-    raise PermissionError("nothing there")
+    return fail()
 
 
 # --- network --------------------------------------------------------------------------------------
@@ -318,225 +291,29 @@ def open_netlink(_: Target) -> str:
         return "opened"
 
 
-# --- processes ------------------------------------------------------------------------------------
-
-
-def fork(_: Target) -> str:
-    child = os.fork()
-    if child == 0:
-        os._exit(0)
-    os.waitpid(child, 0)
-    return "forked"
-
-
-def fork_bomb(_: Target) -> str:
-    children = []
-    try:
-        for _number in range(100):
-            child = os.fork()
-            if child == 0:
-                os.read(0, 1)
-                os._exit(0)
-            children.append(child)
-    finally:
-        for child in children:
-            os.kill(child, 9)
-            os.waitpid(child, 0)
-    return f"{len(children)} processes"
-
-
-def run_program(_: Target) -> str:
-    return subprocess.run(["/bin/echo", "ran"], capture_output=True, check=True).stdout.decode()
-
-
-def spawn_program(_: Target) -> str:
-    child = os.posix_spawn("/bin/true", ["true"], {})
-    return str(os.waitpid(child, 0))
-
-
-def execute(_: Target) -> str:
-    try:
-        os.execv("/no/program", ["x"])
-    except FileNotFoundError:
-        return "could"
-
-
-def signal_victim(target: Target) -> str:
-    os.kill(target["victim"], 0)
-    return "could"
-
-
-def signal_parent(target: Target) -> str:
-    os.kill(target["parent"], 0)
-    return "could"
-
-
-def signal_thread_of_victim(target: Target) -> str:
-    return str(_system_call(234, 131, target["victim"], target["victim"], 0))
-
-
-def signal_through_pipe(target: Target) -> str:
-    reader, writer = os.pipe()
-    fcntl.fcntl(reader, fcntl.F_SETOWN, target["victim"])
-    os.close(reader)
-    os.close(writer)
-    return "could"
-
-
-def open_victim(target: Target) -> str:
-    os.close(os.pidfd_open(target["victim"]))
-    return "opened"
-
-
-def trace_victim(target: Target) -> str:
-    _call("ptrace", _PTRACE_ATTACH, target["victim"], None, None)
-    os.waitpid(target["victim"], 0)
-    _call("ptrace", _PTRACE_DETACH, target["victim"], None, None)
-    return "attached"
-
-
-def limit_victim(target: Target) -> str:
-    resource.prlimit(target["victim"], resource.RLIMIT_CORE, (0, 0))
-    return "limited"
-
-
-def slow_victim(target: Target) -> str:
-    os.setpriority(os.PRIO_PROCESS, target["victim"], 19)
-    return "slowed"
-
-
-def outlive_parent(_: Target) -> str:
-    return str(_call("prctl", 1, 0, 0, 0, 0))
-
-
-# --- privileges and the kernel --------------------------------------------------------------------
-
-
-def _status(name: str) -> str:
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith(f"{name}:"):
-            return line.split()[1]
-    raise LookupError(name)
-
-
-def have_capabilities(_: Target) -> str:
-    sets = {name: _status(name) for name in ("CapPrm", "CapEff", "CapInh", "CapAmb")}
-    return str(sets) if any(int(value, 16) for value in sets.values()) else _fail()
-
-
-def gain_privileges(_: Target) -> str:
-    return "programs with set-user-ID" if _status("NoNewPrivs") == "0" else _fail()
-
-
-def change_user(_: Target) -> str:
-    mine = os.geteuid()
-    os.seteuid(65533)
-    os.seteuid(mine)
-    return "changed"
-
-
-def make_set_user_id(_: Target) -> str:
-    Path("program").touch()
-    Path("program").chmod(0o4755)
-    return "made"
-
-
-def create_set_user_id(_: Target) -> str:
-    os.close(os.open("program2", os.O_CREAT | os.O_WRONLY, 0o4755))
-    return oct(Path("program2").stat().st_mode)
-
-
-def type_into_terminal(_: Target) -> str:
-    fcntl.ioctl(0, _TIOCSCTTY, 0)
-    fcntl.ioctl(0, _TIOCSTI, b"x")
-    return "typed"
-
-
-def keep_keys(_: Target) -> str:
-    return str(_system_call(248, 217, b"user", b"modelwheel", b"x", 1, -2))
-
-
-def use_io_uring(_: Target) -> str:
-    parameters = ctypes.create_string_buffer(120)
-    descriptor = _system_call(425, 425, 1, parameters)
-    os.close(descriptor)
-    return "opened"
-
-
-# --- what is left behind --------------------------------------------------------------------------
-
-
-def leave_link(_: Target) -> str:
-    Path("left-link").symlink_to("/etc/passwd")
-    return "left"
-
-
-def leave_hard_link(target: Target) -> str:
-    Path("left-hard-link").hardlink_to(target["input"])
-    return "left"
-
-
-def leave_fifo(_: Target) -> str:
-    os.mkfifo("left-fifo")
-    return "left"
-
-
-def leave_device(_: Target) -> str:
-    os.mknod("left-device", 0o20600, os.makedev(1, 3))
-    return "left"
-
-
-def leave_socket(_: Target) -> str:
-    with socket.socket(socket.AF_UNIX) as server:
-        server.bind("left-socket")
-        return "left"
-
-
-def leave_shared_memory(_: Target) -> str:
-    # IPC_PRIVATE, one page, which stays when the process ends.
-    number = _call("shmget", 0, mmap.PAGESIZE, 0o600)
-    _call("shmctl", number, 0, None)
-    return "left"
-
-
-# --- limits ---------------------------------------------------------------------------------------
-
-
-def use_memory(target: Target) -> str:
-    return str(len(bytearray(2 * target["memory"])))
-
-
-def use_shared_memory(target: Target) -> str:
-    size = 8 * target["memory"] + (32 << 30)
-    flags = mmap.MAP_SHARED | mmap.MAP_ANONYMOUS | 0x4000  # without reserving swap
-    with mmap.mmap(-1, size, flags=flags) as memory:
-        return str(len(memory))
-
-
-def use_file_in_memory(_: Target) -> str:
-    os.close(os.memfd_create("hidden"))
-    return "made"
-
-
-def write_huge_file(target: Target) -> str:
-    with Path("huge").open("wb") as file:
-        file.seek(target["file"])
-        file.write(b"x" * 4096)
-    return "written"
-
-
-def make_namespace(_: Target) -> str:
-    # The last one, since root loses its privileges with it.
-    return str(_call("unshare", _CLONE_NEWUSER))
-
-
-ATTACKS: dict[str, Callable[[Target], str]] = {
-    name: value
-    for name, value in list(globals().items())
-    if not name.startswith("_")
-    and getattr(value, "__code__", None)
-    and value.__module__ == __name__
-}
+ATTACKS = attacks_of(globals()) | PROCESS_ATTACKS
+"""The last one takes privileges away from those that would follow."""
+
+FILES = ("attacker_calls", "attacker_processes", "attacker")
+"""Of this program, beside each other, each after those that it imports."""
+
+_LOADER = """
+import sys, types
+for name, text in {others!r}.items():
+    module = sys.modules[name] = types.ModuleType(name)
+    exec(text, module.__dict__)
+exec({own!r})
+"""
+
+
+def code() -> str:
+    """This program as one text, for places that see none of its files."""
+    texts = {
+        f"tests.support.{name}": Path(__file__).with_name(f"{name}.py").read_text(encoding="utf-8")
+        for name in FILES
+    }
+    own = texts.pop("tests.support.attacker")
+    return _LOADER.format(others=texts, own=own)
 
 
 def run(names: list[str], target: Target) -> dict[str, tuple[bool, str]]:

@@ -22,6 +22,7 @@ from modelwheel.sandbox.bubblewrap import bubblewrap_command
 from modelwheel.sandbox.choose import Sandbox, choose_sandbox
 from modelwheel.sandbox.policy import Access, Limits, Policy, environment
 from tests.support import attacker
+from tests.support.attacker_calls import Target
 
 PIPELINE = Path(sys.modules["modelwheel"].__path__[0]).parent
 TOKEN = "MODELWHEEL_TEST_TOKEN"
@@ -75,7 +76,7 @@ def find(kind: str) -> Sandbox:
 
 
 @contextmanager
-def prepared(base: Path) -> Iterator[attacker.Target]:
+def prepared(base: Path) -> Iterator[Target]:
     """Files, sockets and processes to attack."""
     for name in ("home", "store", "library", "inputs", "scratch"):
         (base / name).mkdir()
@@ -133,7 +134,7 @@ def run(kind: str, base: Path, names: list[str]) -> dict[str, tuple[bool, str]]:
         os.set_inheritable(secret, True)  # noqa: FBT003
         options: Any = {"stdin": slave, "stdout": subprocess.PIPE}
         access = Access((base / "inputs",), base / "scratch")
-        code = Path(attacker.__file__).read_text(encoding="utf-8")
+        code = attacker.code()
         arguments = [json.dumps(names), json.dumps(target)]
         if kind == "plain":
             process = subprocess.Popen(

@@ -39,3 +39,20 @@ class Repository:
         self.git("add", "--all", "--force")
         self.git("commit", "--quiet", "--message=x", *options)
         return self.git("rev-parse", "HEAD")
+
+
+class OddRepository(Repository):
+    """One that may hold what `git add` would refuse."""
+
+    def commit_tree(self, tree: str) -> str:
+        """A commit of a tree that no `git add` would make, below the directory `model`."""
+        root = self.git("mktree", content=f"040000 tree {tree}\tmodel\n".encode())
+        commit = self.git("commit-tree", root, "-m", "x")
+        self.git("update-ref", "refs/heads/odd", commit)
+        return commit
+
+    def raw_tree(self, *entries: tuple[str, bytes]) -> str:
+        """A tree object written byte by byte: (mode, name) of entries with the content `data`."""
+        blob = bytes.fromhex(self.git("hash-object", "-w", "--stdin", content=b"data"))
+        tree = b"".join(mode.encode() + b" " + name + b"\0" + blob for mode, name in entries)
+        return self.git("hash-object", "-t", "tree", "-w", "--stdin", "--literally", content=tree)

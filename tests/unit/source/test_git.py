@@ -8,7 +8,6 @@ import shutil
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -27,7 +26,7 @@ from modelwheel.source.git.repository import Remote
 from modelwheel.spec import GitSource
 from modelwheel.store.store import Store
 from modelwheel.util.processes.process import Ceiling
-from tests.support import repositories
+from tests.support.repositories import OddRepository, isolate_git
 from tests.support.sources import (
     MODEL,
     POINTER,
@@ -50,25 +49,8 @@ _SECONDS = 120
 def configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The user's git configuration; tests may add to it."""
     path = tmp_path / "gitconfig"
-    repositories.isolate_git(monkeypatch, path)
+    isolate_git(monkeypatch, path)
     return path
-
-
-class Repository(repositories.Repository):
-    """One that may hold what `git add` would refuse."""
-
-    def commit_tree(self, tree: str) -> str:
-        """A commit of a tree that no `git add` would make, below the directory `model`."""
-        root = self.git("mktree", content=f"040000 tree {tree}\tmodel\n".encode())
-        commit = self.git("commit-tree", root, "-m", "x")
-        self.git("update-ref", "refs/heads/odd", commit)
-        return commit
-
-    def raw_tree(self, *entries: tuple[str, bytes]) -> str:
-        """A tree object written byte by byte: (mode, name) of entries with the content `data`."""
-        blob = bytes.fromhex(self.git("hash-object", "-w", "--stdin", content=b"data"))
-        tree = b"".join(mode.encode() + b" " + name + b"\0" + blob for mode, name in entries)
-        return self.git("hash-object", "-t", "tree", "-w", "--stdin", "--literally", content=tree)
 
 
 def in_model(files: Mapping[str, bytes]) -> dict[str, bytes]:
@@ -76,12 +58,12 @@ def in_model(files: Mapping[str, bytes]) -> dict[str, bytes]:
 
 
 @pytest.fixture
-def repository(tmp_path: Path) -> Repository:
-    return Repository(tmp_path / "data")
+def repository(tmp_path: Path) -> OddRepository:
+    return OddRepository(tmp_path / "data")
 
 
 @pytest.fixture
-def commit(repository: Repository) -> str:
+def commit(repository: OddRepository) -> str:
     """The commit to fetch: neither the first nor the last."""
     repository.commit({"README": b"first"})
     commit = repository.commit({**in_model(MODEL), "other/large": b"elsewhere" * 1000})
@@ -101,7 +83,7 @@ def check(model: FetchedModel, commit: str) -> None:
 @pytest.mark.parametrize("form", ["{}", "file://{}", "{}/.git"])
 @pytest.mark.parametrize("filter_", ["true", "false"])
 def test_a_pinned_commit_arrives(
-    repository: Repository, commit: str, store: Store, form: str, filter_: str
+    repository: OddRepository, commit: str, store: Store, form: str, filter_: str
 ) -> None:
     repository.git("config", "uploadpack.allowFilter", filter_)
     url = form.format(repository.directory)
@@ -119,19 +101,21 @@ def test_a_pinned_commit_arrives(
 
 
 @pytest.mark.parametrize("path", ["test/model", "test/model/", "./test/model"])
-def test_spellings_of_a_path(repository: Repository, commit: str, store: Store, path: str) -> None:
+def test_spellings_of_a_path(
+    repository: OddRepository, commit: str, store: Store, path: str
+) -> None:
     source = GitSource(git=str(repository.directory), commit=commit, path=path)
     check(fetch(source, store), commit)
 
 
-def test_the_root_of_a_repository(repository: Repository, store: Store) -> None:
+def test_the_root_of_a_repository(repository: OddRepository, store: Store) -> None:
     commit = repository.commit(MODEL)
     for path in ("", "."):
         check(fetch(git_source(str(repository.directory), commit, path), store), commit)
 
 
 def test_only_the_pinned_commit_and_path_are_transferred(
-    repository: Repository, commit: str, tmp_path: Path
+    repository: OddRepository, commit: str, tmp_path: Path
 ) -> None:
     repository.git("config", "uploadpack.allowFilter", "true")
     scratch, target = tmp_path / "scratch", tmp_path / "target"
@@ -148,7 +132,7 @@ def test_only_the_pinned_commit_and_path_are_transferred(
 
 
 def test_the_files_are_transferred_in_one_go(
-    repository: Repository,
+    repository: OddRepository,
     commit: str,
     store: Store,
     tmp_path: Path,
@@ -164,7 +148,7 @@ def test_the_files_are_transferred_in_one_go(
 
 
 def test_git_redirects_urls_as_the_user_configured(
-    repository: Repository, commit: str, store: Store, configuration: Path
+    repository: OddRepository, commit: str, store: Store, configuration: Path
 ) -> None:
     with configuration.open("a") as file:
         file.write(f'[url "{repository.directory}"]\n insteadOf = https://example.org/data.git\n')
@@ -174,21 +158,21 @@ def test_git_redirects_urls_as_the_user_configured(
 
 
 def test_a_relative_url_is_relative_to_the_caller(
-    repository: Repository, commit: str, store: Store, monkeypatch: pytest.MonkeyPatch
+    repository: OddRepository, commit: str, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(repository.directory.parent)
     check(fetch(git_source("./data", commit, "test/model"), store), commit)
 
 
 def test_repositories_with_sha256_ids(tmp_path: Path, store: Store) -> None:
-    repository = Repository(tmp_path / "data", "--object-format=sha256")
+    repository = OddRepository(tmp_path / "data", "--object-format=sha256")
     commit = repository.commit(in_model(MODEL))
     assert len(commit) == 64
     check(fetch(git_source(str(repository.directory), commit, "test/model"), store), commit)
 
 
 def test_what_was_fetched_once_is_not_fetched_again(
-    repository: Repository, commit: str, store: Store
+    repository: OddRepository, commit: str, store: Store
 ) -> None:
     source = git_source(str(repository.directory), commit, "test/model")
     first = fetch(source, store)
@@ -201,7 +185,7 @@ def test_what_was_fetched_once_is_not_fetched_again(
 
 
 def test_the_tree_is_known_once_it_was_fetched(
-    repository: Repository, commit: str, store: Store, tmp_path: Path
+    repository: OddRepository, commit: str, store: Store, tmp_path: Path
 ) -> None:
     source = git_source(str(repository.directory), commit, "test/model")
     assert look_up(source, store).tree_sha256 is None
@@ -213,7 +197,7 @@ def test_the_tree_is_known_once_it_was_fetched(
 
 
 def test_a_fetched_model_is_read_only_and_goes_with_the_store(
-    repository: Repository, commit: str, store: Store
+    repository: OddRepository, commit: str, store: Store
 ) -> None:
     directory = fetch(git_source(str(repository.directory), commit, "test/model"), store).directory
     assert {path.stat().st_mode & 0o777 for path in directory.rglob("*.*")} == {0o444}
@@ -223,7 +207,7 @@ def test_a_fetched_model_is_read_only_and_goes_with_the_store(
 
 @pytest.mark.parametrize("by_commit", [True, False])
 def test_nothing_of_the_repository_or_the_configuration_is_run(
-    repository: Repository,
+    repository: OddRepository,
     store: Store,
     configuration: Path,
     tmp_path: Path,
@@ -251,13 +235,13 @@ def test_nothing_of_the_repository_or_the_configuration_is_run(
 
 
 def test_a_git_hook_may_run_us(
-    repository: Repository,
+    repository: OddRepository,
     commit: str,
     store: Store,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    foreign = Repository(tmp_path / "foreign")
+    foreign = OddRepository(tmp_path / "foreign")
     before = read(foreign.directory)
     for variable in ("GIT_DIR", "GIT_OBJECT_DIRECTORY", "GIT_COMMON_DIR"):
         monkeypatch.setenv(variable, str(foreign.directory / ".git"))
@@ -266,7 +250,9 @@ def test_a_git_hook_may_run_us(
     assert read(foreign.directory) == before
 
 
-def test_replaced_objects_do_not_count(repository: Repository, commit: str, store: Store) -> None:
+def test_replaced_objects_do_not_count(
+    repository: OddRepository, commit: str, store: Store
+) -> None:
     repository.git("replace", commit, "HEAD")
     check(fetch(git_source(str(repository.directory), commit, "test/model"), store), commit)
 
@@ -284,7 +270,7 @@ class Forbidding(Handler):
 
 
 def test_a_server_that_gives_out_branches_only(
-    repository: Repository, commit: str, store: Store
+    repository: OddRepository, commit: str, store: Store
 ) -> None:
     repository.git("update-server-info")  # git's plain-file protocol: no commit by its id
     with serve(repository.directory) as address:
@@ -329,7 +315,7 @@ def test_credentials_reach_no_message_log_or_file(
 
 
 def test_credentials_reach_no_record(
-    repository: Repository, commit: str, store: Store, configuration: Path
+    repository: OddRepository, commit: str, store: Store, configuration: Path
 ) -> None:
     url = "https://canary:canary@example.org/data"
     with configuration.open("a") as file:
@@ -344,13 +330,13 @@ def test_credentials_reach_no_record(
 # What is refused
 
 
-def test_an_unknown_commit(repository: Repository, commit: str, store: Store) -> None:
+def test_an_unknown_commit(repository: OddRepository, commit: str, store: Store) -> None:
     unknown = commit[:-1] + ("0" if commit[-1] != "0" else "1")
     message = refusal(git_source(str(repository.directory), unknown, "test/model"), store)
     assert f"has no commit {unknown}; push it, or pin a commit" in message
 
 
-def test_a_tag_object_is_not_a_commit(repository: Repository, commit: str, store: Store) -> None:
+def test_a_tag_object_is_not_a_commit(repository: OddRepository, commit: str, store: Store) -> None:
     repository.git("tag", "--annotate", "--message=x", "v1", commit)
     tag = repository.git("rev-parse", "v1")
     message = refusal(git_source(str(repository.directory), tag, "test/model"), store)
@@ -358,7 +344,7 @@ def test_a_tag_object_is_not_a_commit(repository: Repository, commit: str, store
 
 
 def test_a_missing_path_names_the_nearest(
-    repository: Repository, commit: str, store: Store
+    repository: OddRepository, commit: str, store: Store
 ) -> None:
     message = refusal(git_source(str(repository.directory), commit, "test/modle"), store)
     assert (
@@ -368,7 +354,7 @@ def test_a_missing_path_names_the_nearest(
 
 
 def test_a_directory_that_is_no_saved_model(
-    repository: Repository, commit: str, store: Store
+    repository: OddRepository, commit: str, store: Store
 ) -> None:
     message = refusal(git_source(str(repository.directory), commit, "test"), store)
     assert "is not a SavedModel: did you mean 'model' in it?" in message
@@ -379,7 +365,7 @@ def test_a_directory_that_is_no_saved_model(
 
 
 def test_another_tree_than_the_pinned_one(
-    repository: Repository, commit: str, store: Store
+    repository: OddRepository, commit: str, store: Store
 ) -> None:
     source = git_source(str(repository.directory), commit, "test/model", "0" * 64)
     message = refusal(source, store)
@@ -413,82 +399,8 @@ def test_no_url_is_an_option_or_a_command(
     assert not marker.exists()
 
 
-@pytest.mark.parametrize(
-    ("names", "reason"),
-    [
-        ([b".."], "'..'"),
-        ([b"../escaped"], "'..'"),
-        ([b"/absolute"], "absolute"),
-        ([b"a\\b"], "backslash"),
-        ([b"a\nb"], "control character"),
-        ([b"\xff"], "UTF-8"),
-        ([b"x" * 256], "longer than 255"),
-        ([b"Saved", b"saved"], "clash"),
-        ([b"twice", b"twice"], "clash"),
-    ],
-)
-def test_names_made_to_escape_or_clash(
-    repository: Repository, store: Store, names: list[bytes], reason: str
-) -> None:
-    commit = repository.commit_tree(repository.raw_tree(*(("100644", name) for name in names)))
-    message = refusal(git_source(str(repository.directory), commit, "model"), store)
-    assert "'model' in commit" in message
-    assert reason in message
-
-
-@pytest.mark.parametrize(
-    ("mode", "kind"), [("120000", "a symbolic link"), ("160000", "a submodule")]
-)
-def test_only_regular_files(repository: Repository, store: Store, mode: str, kind: str) -> None:
-    tree = repository.raw_tree(("100644", b"a"), (mode, b"odd"))
-    commit = repository.commit_tree(tree)
-    message = refusal(git_source(str(repository.directory), commit, "model"), store)
-    assert f"'odd' is {kind}, not a regular file" in message
-
-
-def nest(repository: Repository, tree: str, levels: int, width: int) -> str:
-    """A tree of `levels` levels with `width` entries each, all the same: width ** levels paths."""
-    for _ in range(levels):
-        lines = "".join(f"040000 tree {tree}\td{number}\n" for number in range(width))
-        tree = repository.git("mktree", content=lines.encode())
-    return tree
-
-
-@pytest.mark.parametrize(("with_file", "reason"), [(True, "10000 "), (False, "10000 directories")])
-def test_a_small_repository_with_billions_of_files(
-    repository: Repository, store: Store, with_file: bool, reason: str
-) -> None:
-    blob = repository.git("hash-object", "-w", "--stdin", content=b"x")
-    leaf = f"100644 blob {blob}\tsaved_model.pb\n" if with_file else ""
-    tree = nest(repository, repository.git("mktree", content=leaf.encode()), 10, 10)
-    commit = repository.commit_tree(tree)
-    started = time.monotonic()
-    message = refusal(git_source(str(repository.directory), commit, "model"), store)
-    assert f"is refused: it has more than {reason}" in message
-    assert time.monotonic() - started < _SECONDS
-    # The suggestion of another directory reads as little.
-    message = refusal(git_source(str(repository.directory), commit, "other"), store)
-    assert "has no file or directory 'other'" in message
-    assert time.monotonic() - started < _SECONDS
-
-
-def test_a_chain_of_directories(repository: Repository, store: Store) -> None:
-    blob = repository.git("hash-object", "-w", "--stdin", content=b"x")
-    leaf = repository.git("mktree", content=f"100644 blob {blob}\tx\n".encode())
-    commit = repository.commit_tree(nest(repository, leaf, 40, 1))
-    message = refusal(git_source(str(repository.directory), commit, "model"), store)
-    assert "is more than 32 directories deep" in message
-
-
-def test_a_file_name_without_end(repository: Repository, store: Store) -> None:
-    tree = repository.raw_tree(("100644", b"x" * 100_000))
-    commit = repository.commit_tree(tree)
-    message = refusal(git_source(str(repository.directory), commit, "model"), store)
-    assert "a file name is too long" in message
-
-
 def test_a_pack_that_unpacks_to_gigabytes_meets_a_limit(
-    repository: Repository, commit: str, store: Store, monkeypatch: pytest.MonkeyPatch
+    repository: OddRepository, commit: str, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not sys.platform.startswith("linux"):
         pytest.skip("only Linux can lower the limits of a program that runs")
@@ -497,7 +409,7 @@ def test_a_pack_that_unpacks_to_gigabytes_meets_a_limit(
     assert "git" in message
 
 
-def test_lfs_pointers(repository: Repository, store: Store) -> None:
+def test_lfs_pointers(repository: OddRepository, store: Store) -> None:
     commit = repository.commit(in_model(MODEL | {"variables/variables.index": POINTER}))
     message = refusal(git_source(str(repository.directory), commit, "test/model"), store)
     assert "has files in Git LFS that are not on this machine" in message
