@@ -41,7 +41,9 @@ class World:
     driver_seconds: float = 0.0025
     """Of the one process that hands out steps, for each."""
     fetch_seconds: float = 0.3
-    """Of the driver for each model, in addition to the transfer: it has all models before it hands out steps."""
+    """Of the driver for each model, in addition to the transfer; the steps of a spec begin when its model is there."""
+    fetch_at_once: int = 8
+    """Models that it fetches side by side."""
     request_seconds: float = 0.015
     """From a request to the first byte of the store's answer."""
     at_once: int = 8
@@ -95,7 +97,7 @@ class Figures:
     @property
     def driver_load(self) -> float:
         """The part of the time in which the driver works."""
-        return self.driver / (self.makespan - self.fetched)
+        return self.driver / self.makespan
 
     @property
     def loss(self) -> float:
@@ -143,17 +145,12 @@ class Cluster:
         for number, node in enumerate(nodes):
             for before in node.after:
                 self._later[before].append(number)
-        self._ready = [
-            (spec, n) for spec in range(specs) for n, node in enumerate(nodes) if not node.after
-        ]
-        heapq.heapify(self._ready)
+        self._ready: list[tuple[int, int]] = []
         self._of_spec: defaultdict[int, list[int]] = defaultdict(list)
-        for spec, n in self._ready:
-            self._of_spec[spec].append(n)
         self._shared: dict[tuple[int, int], list[int] | None] = {}
         """Specs that wait for a step that all share; None once it is done."""
         self._idle = [_Worker(n, ends=self._lifetime()) for n in range(workers)]
-        self._events: list[tuple[float, int, _Worker, int, int, float]] = []
+        self._events: list[tuple[float, int, _Worker | None, int, int, float]] = []
         self._driver_free = 0.0
         self._store_free = 0.0
         self._per_second: defaultdict[int, int] = defaultdict(int)
@@ -161,14 +158,15 @@ class Cluster:
 
     def run(self) -> Figures:
         """Runs all steps of all specs."""
-        world, figures = self._world, self.figures
-        size = sum(self._profile(spec).model_bytes for spec in range(figures.specs))
-        now = figures.specs * world.fetch_seconds + 2 * size / world.worker_bytes
-        figures.fetched, figures.writes, figures.moved = now, 4 * figures.specs, float(size)
-        self._hand_out(now)
+        figures, now = self.figures, 0.0
+        self._fetch()
         while self._events:
             now, _, worker, spec, number, seconds = heapq.heappop(self._events)
-            if number < 0:  # another worker in place of one that was lost
+            if worker is None:  # a model
+                for n, node in enumerate(self._nodes):
+                    if not node.after:
+                        self._add_ready(spec, n)
+            elif number < 0:  # another worker in place of one that was lost
                 self._idle.append(worker)
             elif now >= worker.ends:
                 self._lose(worker, spec, number, seconds, now)
@@ -177,6 +175,18 @@ class Cluster:
             self._hand_out(now)
         figures.makespan, figures.busiest = now, max(self._per_second.values())
         return figures
+
+    def _fetch(self) -> None:
+        """The driver fetches several models at once, through one network: from where they are, and into the store."""
+        world, figures = self._world, self.figures
+        for spec in range(figures.specs):
+            size = self._profile(spec).model_bytes
+            figures.fetched += max(
+                world.fetch_seconds / world.fetch_at_once, 2 * size / world.worker_bytes
+            )
+            figures.moved += size
+            figures.writes += 4
+            self._push(figures.fetched, None, spec, 0, 0.0)
 
     def _lifetime(self) -> float:
         return self._random.expovariate(1 / self._world.lost_after)
@@ -265,7 +275,9 @@ class Cluster:
         alone = -(-requests // world.at_once) * world.request_seconds + size / world.worker_bytes
         return max(alone, self._store_free - now)
 
-    def _push(self, when: float, worker: _Worker, spec: int, number: int, seconds: float) -> None:
+    def _push(
+        self, when: float, worker: _Worker | None, spec: int, number: int, seconds: float
+    ) -> None:
         self._count += 1
         heapq.heappush(self._events, (when, self._count, worker, spec, number, seconds))
 

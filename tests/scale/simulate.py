@@ -98,7 +98,7 @@ def draw(found: Sequence[Figures], path: Path) -> None:
             workers, [work / n for n in workers], "--", label="steps alone, shared equally"
         )
         above.loglog(
-            workers, [(one.fetched + one.driver) / 3600 for one in found], ":", label="what the driver does itself"
+            workers, [max(one.fetched, one.driver) / 3600 for one in found], ":", label="what the driver does itself"
         )  # fmt: skip
         above.set_ylabel("hours")
         above.legend()
