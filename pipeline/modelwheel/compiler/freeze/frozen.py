@@ -18,6 +18,7 @@ from ..graphs.inlining import inline_tf1_control_flow
 from ..graphs.op_effects import effect_of
 from ..graphs.random_numbers import replace_random_numbers
 from ..loaded.base import Fetch, SignatureGraph, StateVariable, StaticShapes
+from ..stablehlo.graph_modules import canonicalize_modules
 from .canonical import canonicalize
 from .clamps import fold_clamps
 from .integers import keep_integers
@@ -72,6 +73,7 @@ def freeze_graph(
     _fix_shapes(graph_def, {feeds[name]: shape for name, shape in shapes.items()})
     fold_clamps(graph_def)
     replaced = replace(graph_def, fusions, fetches.values())
+    canonicalize_modules(graph_def)  # after fusions, whose patterns are forms of the model
     split_switches(graph_def)
     replace_random_numbers(graph_def)
     keep_integers(graph_def)

@@ -1,0 +1,105 @@
+"""Brings the text of a StableHLO module into one form, whoever wrote it, before XLA compiles it.
+
+A rule is a pure function from an operation to what takes its place, or None. Rules run until none matches.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
+
+from ..block_graph import BlockGraph, all_ops, graphs_of
+from ..mlir_text import Function, Op, read_functions
+from ..module_names import without_names
+from .draft import PLACE, Replacement
+from .repeated_operands import fold_repeated_operand
+from .scaled_layers import fold_after_layer, fold_before_layer
+
+Rule = Callable[[BlockGraph, Op, Collection[str]], Replacement | None]
+"""Given the names of arguments that are constants."""
+
+RULES: tuple[Rule, ...] = (
+    fold_repeated_operand,  # first: what repeats weights hides them from the others
+    fold_after_layer,  # before the next one: what is between two layers goes into the first one
+    fold_before_layer,
+)
+
+MAIN = "main"
+_MOST_ROUNDS = 16
+_PLACE = re.compile(rf"%[\w$.-]+?{re.escape(PLACE)}\d+")
+_UNREAD = re.compile(
+    r"stablehlo\.(?:add|broadcast_in_dim|constant|convert|convolution|divide|dot_general|multiply|negate|reduce|"
+    r"reshape|subtract|transpose)"
+)
+"""Operations that are removed if nothing reads their results: rules count readers."""
+
+
+def canonical_form(text: str, constants: Collection[int] = ()) -> str:
+    """The text of a module in which no rule matches; the same text if none does.
+
+    Args:
+        text: As MLIR prints it, perhaps with names of layers.
+        constants: The numbers of those arguments of `main` that are constants.
+    """
+    fresh = itertools.count()
+    for _ in range(_MOST_ROUNDS):
+        lines, functions = text.split("\n"), read_functions(without_names(text))
+        found = dict(_matches(functions, constants))
+        if not found:
+            return text
+        for number, replacement in found.items():
+            lines[number] = _written(lines[number], replacement)
+        text = _without_unread(_with_names(lines, fresh))
+    return text
+
+
+def _matches(
+    functions: Mapping[str, Function], constants: Collection[int]
+) -> Iterator[tuple[int, Replacement]]:
+    """What takes the place of lines, by their numbers."""
+    for name, function in functions.items():
+        arguments = function.body.arguments
+        given = {arguments[number] for number in constants} if name == MAIN else set[str]()
+        for graph in graphs_of(function):
+            for op in graph.block.ops:
+                known = given if graph.block is function.body else ()
+                replacements = (rule(graph, op, known) for rule in RULES)
+                replacement = next(filter(None, replacements), None)
+                if replacement is not None:
+                    yield op.line, replacement
+
+
+def _written(line: str, replacement: Replacement) -> str:
+    """Lines with the indentation of that which they replace, and its name of a layer."""
+    plain = without_names(line)
+    indent = plain[: len(plain) - len(plain.lstrip())]
+    return "\n".join(f"{indent}{one}{line[len(plain) :]}" for one in replacement.lines)
+
+
+def _with_names(lines: Collection[str], fresh: Iterator[int]) -> str:
+    """A text whose new values have names that MLIR reads."""
+    names: dict[str, str] = {}
+
+    def name(match: re.Match[str]) -> str:
+        if match[0] not in names:
+            names[match[0]] = f"%canonical_{next(fresh)}"
+        return names[match[0]]
+
+    return _PLACE.sub(name, "\n".join(lines))
+
+
+def _without_unread(text: str) -> str:
+    """A text without operations whose results nothing reads."""
+    lines: list[str | None] = list(text.split("\n"))
+    for function in read_functions(without_names(text)).values():
+        ops = list(all_ops(function.body))
+        reads = Counter(name for op in ops for name, _ in op.operands)
+        for op in reversed(ops):
+            if op.regions or not _UNREAD.fullmatch(op.name):
+                continue
+            if not any(reads[name] for name, _ in op.results):
+                lines[op.line] = None
+                reads.subtract(name for name, _ in op.operands)
+    return "\n".join(line for line in lines if line is not None)
