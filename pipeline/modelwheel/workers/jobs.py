@@ -95,7 +95,7 @@ class InspectRequest(JobRequest):
 class FreezeRequest(JobRequest):
     """Freeze one signature at one batch size; the outputs are a graph and a `FrozenSignature`."""
 
-    VERSION = 12
+    VERSION = 14
     INPUTS = ModelInput
     OUTPUTS = (GRAPH, CONFIG, SIGNATURE, STATE)
 

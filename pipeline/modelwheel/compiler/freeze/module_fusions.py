@@ -6,7 +6,7 @@ What replaces them is a function of TensorFlow, which the module calls as module
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -16,8 +16,10 @@ from ...errors import UnsupportedModelError
 from ...model.fusions.interface import Place, Tensor
 from ...model.fusions.registry import AttributeValue, Fusion, is_pattern
 from ...model.stablehlo_ops import CALLS_TENSORFLOW
+from ..stablehlo import operations as o
+from ..stablehlo.block_graph import graphs_of
 from ..stablehlo.composites import decompose, reached_composites
-from ..stablehlo.mlir_text import Block, Function, Op, TensorType, read_functions, result_types
+from ..stablehlo.mlir_text import TensorType, read_functions
 from ..stablehlo.module_weights import put_back, take_out
 from ..stablehlo.written_functions import restore_functions
 from ..stablehlo.xla_module import call_module, element_name, run_passes
@@ -144,8 +146,9 @@ class _Work:
         patterns = {name: one.pattern for name, one in fusions.items() if one.pattern is not None}
         before = self.counts.total()
         for function in read_functions(text).values():
-            for view, block in _views(function):
-                by_name = {name: op for op in block.ops for name, _ in op.results}
+            for graph in graphs_of(function):
+                view = ModuleView(graph)
+                by_name = {name: op for op in graph.block.ops for name, _ in op.results}
                 done: set[str] = set()
                 for found in find_patterns(view, patterns):
                     assert isinstance(found.root, At)
@@ -180,8 +183,8 @@ class _Work:
         except UnsupportedModelError:
             return None
         operands = ", ".join(f"%{value.name}" for value in values)
-        taken = ", ".join(_written(_kind(value.tensor)) for value in values)
-        types = f"({taken}) -> {_written(framed)}"
+        taken = ", ".join(o.written(_kind(value.tensor)) for value in values)
+        types = f"({taken}) -> {o.written(framed)}"
         writer.out_of_frame(root, kind, framed, order, self._call(made, operands, types))
         return "\n".join(writer.lines)
 
@@ -224,9 +227,9 @@ class _Writer:
         names = [f"{self._prefix}_result", f"{self._prefix}_moved"]
         steps = [call]
         if back != list(range(len(back))):
-            steps.append(_transpose(names[len(steps) - 1], framed, unframed, back))
+            steps.append(o.transpose(names[len(steps) - 1], framed, unframed, back))
         if unframed.shape != kind.shape:
-            steps.append(_reshape(names[len(steps) - 1], unframed, kind))
+            steps.append(o.reshape(names[len(steps) - 1], unframed, kind))
         for number, step in enumerate(steps):
             name = last if number == len(steps) - 1 else names[number]
             self.lines.append(f"{self._indent}%{name} = {step}")
@@ -245,38 +248,11 @@ class _Writer:
         if order is None and shape == kind.shape:
             return name, kind
         new = f"{self._prefix}_{len(self.lines)}"
-        step = _reshape(name, kind, made) if order is None else _transpose(name, kind, made, order)
+        step = (
+            o.reshape(name, kind, made) if order is None else o.transpose(name, kind, made, order)
+        )
         self.lines.append(f"{self._indent}%{new} = {step}")
         return new, made
-
-
-def _reshape(name: str, given: TensorType, made: TensorType) -> str:
-    return f"stablehlo.reshape %{name} : ({_written(given)}) -> {_written(made)}"
-
-
-def _transpose(name: str, given: TensorType, made: TensorType, order: Sequence[int]) -> str:
-    types = f"({_written(given)}) -> {_written(made)}"
-    return f"stablehlo.transpose %{name}, dims = {list(order)} : {types}"
-
-
-def _views(function: Function) -> Iterator[tuple[ModuleView, Block]]:
-    """The blocks of a function, those inside of loops and branches too."""
-    kinds = zip(function.body.arguments, function.arguments, strict=False)
-    types = {name: kind for name, kind in kinds if isinstance(kind, TensorType)}
-    yield from _block_views(function.body, types, {})
-
-
-def _block_views(
-    block: Block, types: Mapping[str, TensorType], outer: Mapping[str, Op]
-) -> Iterator[tuple[ModuleView, Block]]:
-    view = ModuleView(block, types, outer)
-    yield view, block
-    for op in block.ops:
-        if op.name in ("stablehlo.while", "stablehlo.if", "stablehlo.case"):
-            given = result_types(op)
-            for region in op.regions:
-                own = dict(zip(region.arguments, given, strict=False))
-                yield from _block_views(region, {**view.types, **own}, view.ops)
 
 
 def _tensor(kind: TensorType) -> Tensor:
@@ -286,7 +262,3 @@ def _tensor(kind: TensorType) -> Tensor:
 def _kind(tensor: Tensor) -> TensorType:
     """The type of a tensor of floats."""
     return TensorType(tensor.shape or (), {"float32": "f32", "float64": "f64"}[tensor.dtype])
-
-
-def _written(kind: TensorType) -> str:
-    return f"tensor<{''.join(f'{extent}x' for extent in kind.shape)}{kind.element}>"

@@ -16,7 +16,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ...model.fusions.patterns import Tensor
-from ..stablehlo.mlir_text import Block, Op, TensorType, result_types
+from ..stablehlo import operations as o
+from ..stablehlo.block_graph import BlockGraph
+from ..stablehlo.mlir_text import Op
 from ..stablehlo.written_functions import number_of
 from .matching import FOLDED
 
@@ -56,7 +58,6 @@ _PRODUCT = re.compile(
     r"(?:batching_dims = \[(?P<left>[\d, ]*)\] x \[(?P<right>[\d, ]*)\], )?"
     r"contracting_dims = \[(?P<row>\d+)\] x \[(?P<column>\d+)\]"
 )
-_DIMENSIONS = re.compile(r"dims = \[([\d, ]*)\]")
 _ERF = "@mhlo.erf"
 _FLOATS = frozenset({"f32", "f64"})
 
@@ -79,49 +80,15 @@ class Axes(NamedTuple):
 class ModuleView:
     """See `modelwheel.compiler.freeze.matching.Searched`."""
 
-    def __init__(
-        self, block: Block, types: Mapping[str, TensorType], outer: Mapping[str, Op]
-    ) -> None:
-        """Reads the operations.
-
-        Args:
-            block: The block.
-            types: The types of what it is given, and of values outside of it.
-            outer: Operations outside of it.
-        """
-        self.types: dict[str, TensorType] = dict(types)
-        self.ops: dict[str, Op] = dict(outer)
-        self._own: dict[str, Op] = {}
-        self._readers: dict[str, list[Op]] = {}
-        self._inner: set[str] = set()
-        self._several_results: set[str] = set()
-        for op in block.ops:
-            self._add(op)
-
-    def _add(self, op: Op) -> None:
-        kinds = result_types(op)
-        for name, count in op.results:
-            names = [name] if count == 1 else [f"{name}#{number}" for number in range(count)]
-            if len(kinds) >= count:
-                self.types.update(zip(names, kinds[-count:], strict=True))
-            if count == 1:
-                self.ops[name] = self._own[name] = op
-            else:
-                self._several_results.add(name)
-        for name in self._operands(op):
-            self._readers.setdefault(name, []).append(op)
-        for region in op.regions:
-            self._inner.update(name for inner in _all_ops(region) for name in self._operands(inner))
-
-    def _operands(self, op: Op) -> list[str]:
-        """The names of what an operation reads."""
-        return [f"{n}#{index}" if n in self._several_results else n for n, index in op.operands]
+    def __init__(self, graph: BlockGraph) -> None:
+        self.graph = graph
+        self.types = graph.types
 
     # --- what is searched -------------------------------------------------------------------------
 
     def candidates(self) -> Iterator[Tensor]:
         """See `Searched`; the rows and columns of a product may be exchanged."""
-        for name, op in self._own.items():
+        for name, op in self.graph.own.items():
             kind = self.types.get(name)
             if kind is None or kind.element not in _FLOATS or None in kind.shape:
                 continue
@@ -137,9 +104,9 @@ class ModuleView:
         return self._escapes(tensor.name, names)
 
     def _escapes(self, name: str, inside: Collection[str]) -> bool:
-        if name in self._inner:
+        if self.graph.is_read_inside(name):
             return True
-        for reader in self._readers.get(name, ()):
+        for reader in self.graph.readers(name):
             result = reader.results[0][0] if reader.results else ""
             if result in inside:
                 continue
@@ -157,33 +124,33 @@ class ModuleView:
         self, tensor: Tensor, attributes: Mapping[str, bool | int | str]
     ) -> tuple[str, Sequence[Tensor]] | None:
         """See `View`."""
-        if not isinstance(tensor, At) or tensor.name not in self._own:
+        if not isinstance(tensor, At) or tensor.name not in self.graph.own:
             return None
         if "adj_y" in attributes:
             return self._product(tensor, transposed=bool(attributes["adj_y"]))
         if attributes:
             return self._mean(tensor) or self._reduction(tensor)
-        op = self._own[tensor.name]
+        op = self.graph.own[tensor.name]
         kind = "Erf" if op.name == "stablehlo.custom_call" and _ERF in op.text else ""
         kind = kind or _TYPES.get(op.name, "")
         if not kind:
             return None
-        return kind, [self.source(At(name, tensor.places)) for name in self._operands(op)]
+        return kind, [self.source(At(name, tensor.places)) for name in self.graph.operands(op)]
 
     def scalar(self, tensor: Tensor) -> float | None:
         """See `View`."""
         if not isinstance(tensor, At):
             return None
         name = self.source(tensor).name
-        op = self.ops.get(name)
+        op = self.graph.ops.get(name)
         if op is None:
             return None
         if op.name == "stablehlo.convert":
-            return self.scalar(At(self._operands(op)[0], ()))
+            return self.scalar(At(self.graph.operands(op)[0], ()))
         fold = FOLDED.get(_TYPES.get(op.name, ""))
         if fold is None:
-            return number_of(op, self.ops)
-        values = [self.scalar(At(operand, ())) for operand in self._operands(op)]
+            return number_of(op, self.graph.ops)
+        values = [self.scalar(At(operand, ())) for operand in self.graph.operands(op)]
         if any(value is None for value in values):
             return None
         with np.errstate(all="ignore"):
@@ -206,10 +173,10 @@ class ModuleView:
             at = before
 
     def _moved(self, at: At) -> At | None:
-        op = self.ops.get(at.name)
+        op = self.graph.ops.get(at.name)
         if op is None or at.name not in self.types:
             return None
-        operands = self._operands(op)
+        operands = self.graph.operands(op)
         if op.name in _NEUTRAL:
             return self._unchanged(at, operands, _NEUTRAL[op.name])
         if op.name == "stablehlo.select":
@@ -222,12 +189,12 @@ class ModuleView:
         if given.element != made.element:
             return None
         several = self._several(name)
-        if op.name == "stablehlo.reshape" and self._extents(name) == self._extents(at.name):
+        if op.name == o.RESHAPE and self._extents(name) == self._extents(at.name):
             return At(name, at.places)
-        order = _numbers(_DIMENSIONS, op.text)
-        if op.name not in ("stablehlo.broadcast_in_dim", "stablehlo.transpose") or order is None:
+        order = o.dimensions(op.text)
+        if op.name not in (o.BROADCAST, o.TRANSPOSE) or order is None:
             return None
-        if op.name == "stablehlo.transpose":
+        if op.name == o.TRANSPOSE:
             order = [order.index(axis) for axis in range(len(order))]
         # Without places it is only asked whether anything moves.
         places = dict(zip(self._several(at.name), at.places, strict=False))
@@ -242,9 +209,9 @@ class ModuleView:
 
     def _condition(self, name: str) -> bool | None:
         """The truth value that all elements of a constant are."""
-        op = self.ops.get(name)
-        while op is not None and op.name in ("stablehlo.broadcast_in_dim", "stablehlo.reshape"):
-            op = self.ops.get(self._operands(op)[0])
+        op = self.graph.ops.get(name)
+        while op is not None and op.name in (o.BROADCAST, o.RESHAPE):
+            op = self.graph.ops.get(self.graph.operands(op)[0])
         match = _TRUTH.search(op.text) if op and op.name == "stablehlo.constant" else None
         return None if match is None else match[1] == "true"
 
@@ -259,19 +226,21 @@ class ModuleView:
 
     def _mean(self, at: At) -> tuple[str, Sequence[Tensor]] | None:
         """A sum divided by how many elements it has."""
-        op = self._own[at.name]
+        op = self.graph.own[at.name]
         if op.name not in ("stablehlo.divide", "stablehlo.multiply"):
             return None
-        one, other = self._operands(op)
+        one, other = self.graph.operands(op)
         pairs = [(one, other)] if op.name == "stablehlo.divide" else [(one, other), (other, one)]
         for total, number in pairs:
             source, count = self.source(At(total, at.places)), self.scalar(At(number, ()))
-            found = self._reduction(source) if source.name in self._own else None
+            found = self._reduction(source) if source.name in self.graph.own else None
             if found is None or found[0] != "Sum" or not count:
                 continue
-            axis = _REDUCTION.search(self._own[source.name].text)
+            axis = _REDUCTION.search(self.graph.own[source.name].text)
             assert axis is not None
-            extent = self.types[self._operands(self._own[source.name])[0]].shape[int(axis[2])]
+            extent = self.types[self.graph.operands(self.graph.own[source.name])[0]].shape[
+                int(axis[2])
+            ]
             expected = extent if op.name == "stablehlo.divide" else 1 / (extent or 1)
             if expected is not None and math.isclose(count, expected, rel_tol=1e-7):
                 return "Mean", found[1]
@@ -279,11 +248,11 @@ class ModuleView:
 
     def _reduction(self, at: At) -> tuple[str, Sequence[Tensor]] | None:
         """A reduction of the last axis, which is kept."""
-        op = self._own[at.name]
+        op = self.graph.own[at.name]
         match = _REDUCTION.search(op.text) if op.name == "stablehlo.reduce" else None
         if match is None or match[1] not in _REDUCTIONS or -1 in at.places:
             return None
-        (name, start), axis = self._operands(op), int(match[2])
+        (name, start), axis = self.graph.operands(op), int(match[2])
         if name not in self.types:
             return None
         kind, neutral = _REDUCTIONS[match[1]]
@@ -294,18 +263,18 @@ class ModuleView:
 
     def _product(self, at: At, *, transposed: bool) -> tuple[str, Sequence[Tensor]] | None:
         """A product of rows and columns for each place of the axes before, as `BatchMatMul` of what is on its sides."""
-        op = self._own[at.name]
+        op = self.graph.own[at.name]
         match = _PRODUCT.search(op.text) if op.name == "stablehlo.dot_general" else None
         if match is None or "algorithm" in op.text:
             return None
-        if any(name not in self.types for name in self._operands(op)):
+        if any(name not in self.types for name in self.graph.operands(op)):
             return None
         sides = []
-        batches = [_list(match["left"]), _list(match["right"])]
+        batches = [o.numbers(match["left"]), o.numbers(match["right"])]
         places = dict(zip(self._several(at.name), at.places, strict=True))
         first = len(batches[0])
         for name, batch, contracted in zip(
-            self._operands(op), batches, (int(match["row"]), int(match["column"])), strict=True
+            self.graph.operands(op), batches, (int(match["row"]), int(match["column"])), strict=True
         ):
             free = [a for a in range(len(self.types[name].shape)) if a not in (*batch, contracted)]
             known = {axis: places.get(number) for number, axis in enumerate(batch)}
@@ -327,19 +296,3 @@ class ModuleView:
         found = [places[axis] for axis in self._several(name)]
         known = tuple(place for place in found if place is not None)
         return self.source(At(name, known)) if len(known) == len(found) else None
-
-
-def _all_ops(block: Block) -> Iterator[Op]:
-    for op in block.ops:
-        yield op
-        for region in op.regions:
-            yield from _all_ops(region)
-
-
-def _numbers(pattern: re.Pattern[str], text: str) -> list[int] | None:
-    match = pattern.search(text)
-    return None if match is None else _list(match[1])
-
-
-def _list(text: str | None) -> list[int]:
-    return [int(number) for number in (text or "").split(",") if number.strip()]

@@ -31,7 +31,9 @@ def canonicalize_modules(graph_def: Any) -> None:
         by_name = {node.name: node for node in nodes}
         for node in nodes:
             if node.op == MODULE_OP:
-                constants = [n for n, given in enumerate(node.input) if _is_constant(given, by_name)]
+                constants = [
+                    n for n, given in enumerate(node.input) if _is_constant(given, by_name)
+                ]
                 _change_module(node, lambda text, c=constants: canonical_form(text, c), "inline")  # type: ignore[misc]
 
 

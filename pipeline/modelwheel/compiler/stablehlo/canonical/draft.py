@@ -136,7 +136,6 @@ class Draft:
         made = TensorType(tuple(shape), first.element)
         return self.add(f"stablehlo.constant {text} : {o.written(made)}", made)
 
-
     def _without_of_reshape(self, operand: str, kind: TensorType, axes: set[int]) -> str:
         groups = reshaped_axes(self._graph.types[operand].shape, kind.shape)
         groups = [(before, after) for before, after in groups if before and axes & {*after}]

@@ -23,6 +23,7 @@ _CONVOLUTION = re.compile(
     r"dim_numbers = \[(?P<input>[^]]*)\]x\[(?P<kernel>[^]]*)\]->\[(?P<result>[^]]*)\]"
 )
 _PADDING = re.compile(r"pad = \[(\[-?\d+, -?\d+\](?:, \[-?\d+, -?\d+\])*)\]")
+_SPREAD = re.compile(r"lhs_dilate = \[([\d, ]*)\]")
 _GROUPS = re.compile(r"(batch|feature)_group_count = (\d+)")
 
 
@@ -133,6 +134,8 @@ def _convolution(graph: BlockGraph, op: Op, given: Collection[str]) -> Layer | N
     grouped = counts.get("feature", "1") != "1"
     kernel, padding = axes["kernel"], _PADDING.search(op.text)
     padded = padding is not None and any(o.numbers(re.sub(r"[][]", "", padding[1])))
+    spread = _SPREAD.search(op.text)
+    padded = padded or (spread is not None and any(n != 1 for n in o.numbers(spread[1])))
     front, _, attributes = op.text.partition(")")
     assert front.startswith("(")
     return Layer(
@@ -141,7 +144,7 @@ def _convolution(graph: BlockGraph, op: Op, given: Collection[str]) -> Layer | N
         {axes["result"].index("f"): kernel.index("o")},
         {} if grouped else {axes["input"].index("f"): kernel.index("i")},
         tuple(axis for axis, name in enumerate(kernel) if name != "o"),
-        takes_sums=not padded and "lhs_dilate" not in op.text,
+        takes_sums=not padded,
         text=f"{op.name}({{data}}, {{weights}}){attributes.rpartition(' : ')[0]} : {{types}}",
         result=graph.types[op.results[0][0]],
     )

@@ -83,7 +83,9 @@ class _Sums:
         draft = self._draft
         if step.kind == "add":
             value = draft.unary("negate", constant) if step.inverted else constant
-            self.summand = value if self.summand is None else draft.binary("add", self.summand, value)
+            self.summand = (
+                value if self.summand is None else draft.binary("add", self.summand, value)
+            )
             return
         value = self._inverse(constant) if step.inverted else constant
         if self.summand is not None:
@@ -139,7 +141,9 @@ def fold_after_layer(graph: BlockGraph, op: Op, given: Collection[str]) -> Repla
     for step, constant in found:
         sums.apply(step, constant)
     weights = _scaled(draft, layer, sums.factor, [layer.features[axis] for axis in features])
-    return _write_chain(draft, graph, chain, weights, (sums.summand, [features, places]))
+    last = {place: axis for axis, place in places.items()}
+    bias = _Bias(sums.summand, tuple(last[feature] for feature in features))
+    return _write_chain(draft, graph, chain, weights, bias)
 
 
 def _read_chain(graph: BlockGraph, op: Op, given: Collection[str]) -> _Chain | None:
@@ -184,32 +188,35 @@ def _scaled(draft: Draft, layer: Layer, factor: str | None, axes: Sequence[int])
     return draft.binary("multiply", layer.weights, draft.spread(factor, axes, shape))
 
 
+@dataclass(frozen=True)
+class _Bias:
+    """What is added in the end."""
+
+    value: str | None
+    """An array of the features; None for nothing."""
+    axes: tuple[int, ...]
+    """Those of the last result that are its axes."""
+
+
 def _write_chain(
-    draft: Draft,
-    graph: BlockGraph,
-    chain: _Chain,
-    weights: str,
-    bias: tuple[str | None, tuple[Sequence[int], Mapping[int, int]]],
+    draft: Draft, graph: BlockGraph, chain: _Chain, weights: str, bias: _Bias
 ) -> Replacement:
     layer = chain.layer
-    kinds = graph.types[layer.data], draft.type(weights)
-    texts = [(layer.write(layer.data, weights, kinds), layer.result)]
-    summand, (features, places) = bias
-    name = ""
+    made = layer.result
+    text = layer.write(layer.data, weights, (graph.types[layer.data], draft.type(weights)))
     for step, result in chain.steps:
-        if step.kind == "move":
-            name = draft.add(*texts.pop())
-            op, made = graph.own[result], graph.types[result]
-            given = draft.type(name)
-            order = o.dimensions(op.text) if op.name == o.TRANSPOSE else None
-            moved = o.reshape(name, given, made)
-            texts.append((moved if order is None else o.transpose(name, given, made, order), made))
-    text, made = texts.pop()
-    if summand is None:
+        if step.kind != "move":
+            continue
+        op, given, name = graph.own[result], made, draft.add(text, made)
+        order = o.dimensions(op.text) if op.name == o.TRANSPOSE else None
+        made = graph.types[result]
+        text = (
+            o.reshape(name, given, made) if order is None else o.transpose(name, given, made, order)
+        )
+    if bias.value is None:
         return draft.finish(text)
     name = draft.add(text, made)
-    axes = {place: axis for axis, place in places.items()}
-    wide = draft.spread(summand, [axes[feature] for feature in features], made.shape)
+    wide = draft.spread(bias.value, bias.axes, made.shape)
     return draft.finish(f"stablehlo.add %{name}, %{wide} : {o.written(made)}")
 
 
