@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -39,15 +38,20 @@ _Array: TypeAlias = np.ndarray[Any, Any]
 _ARITHMETIC: Mapping[str, Callable[..., _Array]] = {
     "abs": np.abs,
     "add": np.add,
+    "chlo.erf": np.vectorize(math.erf, otypes=[float]),
+    "chlo.erfc": np.vectorize(math.erfc, otypes=[float]),
     "clamp": lambda low, x, high: np.minimum(np.maximum(x, low), high),
     "divide": np.divide,
     "exponential": np.exp,
+    "logistic": lambda x: 1 / (1 + np.exp(-x)),
     "maximum": np.maximum,
     "minimum": np.minimum,
     "multiply": np.multiply,
     "negate": np.negative,
+    "power": np.power,
     "select": np.where,
     "subtract": np.subtract,
+    "tanh": np.tanh,
 }
 _COMPARISONS: Mapping[str, Callable[..., _Array]] = {
     "LT": np.less,
@@ -59,30 +63,39 @@ _COMPARISONS: Mapping[str, Callable[..., _Array]] = {
 }
 
 
-class _Function:
-    """One of those that are found."""
+_FEW, _MANY = (np.linspace(-9.01, 9.02, number) for number in (12, 3000))
+"""Where functions are compared: if they agree at a few points, at many."""
+
+
+class KnownFunction:
+    """A function of one number that is found by its values."""
 
     def __init__(self, op: str, function: Callable[[float], float], absolute: float) -> None:
+        """Computes it where it is compared.
+
+        Args:
+            op: The operation that computes it.
+            function: What it is.
+            absolute: How far values may be from it, beside a few units in the last place.
+        """
         self.op, self._absolute = op, absolute
-        self._few, self._many = (self._points(function, number) for number in (12, 3000))
+        self._few, self._many = (
+            np.array([function(point) for point in points]) for points in (_FEW, _MANY)
+        )
 
-    @staticmethod
-    def _points(function: Callable[[float], float], number: int) -> tuple[_Array, _Array]:
-        points = np.linspace(-9.01, 9.02, number)
-        return points, np.array([function(point) for point in points])
+    def is_like(self, few: _Array) -> bool:
+        """Whether values at a few points are those of this function."""
+        return np.allclose(few, self._few, rtol=1e-6, atol=self._absolute)
 
-    def is_computed_by(self, compute: Callable[[_Array], _Array]) -> bool:
-        """Whether a function is this one, as exactly as 32-bit floats can be."""
-        for points, expected in (self._few, self._many):
-            if not np.allclose(compute(points), expected, rtol=1e-6, atol=self._absolute):
-                return False
-        return True
+    def is_equal(self, many: _Array) -> bool:
+        """The same at many points, as exactly as 32-bit floats can be."""
+        return np.allclose(many, self._many, rtol=1e-6, atol=self._absolute)
 
 
 _FUNCTIONS = (
-    _Function("chlo.erf", math.erf, 3e-7),
+    KnownFunction("chlo.erf", math.erf, 3e-7),
     # The least normal number: smaller ones may be 0.
-    _Function("chlo.erfc", math.erfc, 1.2e-38),
+    KnownFunction("chlo.erfc", math.erfc, 1.2e-38),
 )
 
 
@@ -108,49 +121,64 @@ def _written(block: Block, outer: Mapping[str, Op]) -> Iterator[tuple[Op, str, s
         for region in op.regions:
             yield from _written(region, known)
         if op.name in _ROOTS and [t.element for t in result_types(op)[-1:]] == [_ELEMENT]:
-            found = _Arithmetic(known, op).found()
+            found = Arithmetic(known, op).find(_FUNCTIONS, _MOST_OPERATIONS, _FEWEST_NUMBERS)
             if found is not None:
                 yield op, *found
 
 
-class _Arithmetic:
+class Arithmetic:
     """The operations that a value is computed by, element by element."""
 
     def __init__(self, known: Mapping[str, Op], root: Op) -> None:
         self._known = known
         self._root = root.results[0][0]
 
-    def found(self) -> tuple[str, str] | None:
-        """What the value is a function of, and which."""
-        names = self._names()
+    def find(
+        self, functions: Sequence[KnownFunction], most: int, numbers: int
+    ) -> tuple[str, str] | None:
+        """What the value is a function of, and the operation of that function.
+
+        Args:
+            functions: Those that it may be.
+            most: The largest number of values that it is computed from.
+            numbers: How many constants there are at least.
+        """
+        names = self._names(most)
         values = [name for name in names if not self._is_constant(name)]
-        if len(names) > _MOST_OPERATIONS or len(names) - len(values) < _FEWEST_NUMBERS:
+        if len(names) - len(values) < numbers:
             return None
         # The farthest: before it, numbers beyond which the function is constant may be cut off.
         for name in reversed(values):
-            if self._depends_only_on(name):
-                for function in _FUNCTIONS:
-                    if function.is_computed_by(partial(self._values, name)):
+            if self._depends_only_on(name, most):
+                few = self._values(name, _FEW)
+                for function in functions:
+                    if function.is_like(few) and function.is_equal(self._values(name, _MANY)):
                         return name, function.op
         return None
 
-    def _names(self) -> list[str]:
+    def has_any(self, operations: Collection[str], most: int) -> bool:
+        """Whether one of these is among the nearest operations that it is computed by."""
+        return any(
+            n in self._known and self._known[n].name in operations for n in self._names(most)
+        )
+
+    def _names(self, most: int) -> list[str]:
         """What it is computed from, the nearest first."""
         found = [self._root]
         for name in found:  # grows while it is walked
             op = self._known.get(name)
             if op is not None and not self._is_constant(name) and _is_arithmetic(op):
                 found += dict.fromkeys(n for n, _ in op.operands if n not in found)
-            if len(found) > _MOST_OPERATIONS:
+            if len(found) > most:
                 break
-        return found[1:]
+        return found[1 : most + 1]
 
-    def _depends_only_on(self, argument: str) -> bool:
-        """Whether the value follows from that of another one."""
+    def _depends_only_on(self, argument: str, most: int) -> bool:
+        """Whether the value follows from that of another one, by not too many others."""
         waiting, seen = [self._root], {self._root}
         while waiting:
             op = self._known.get(waiting.pop())
-            if op is None or not _is_arithmetic(op):
+            if op is None or not _is_arithmetic(op) or len(seen) > most:
                 return False
             for name, _ in op.operands:
                 if name not in seen and name != argument and not self._is_constant(name):

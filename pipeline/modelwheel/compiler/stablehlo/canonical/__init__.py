@@ -1,6 +1,7 @@
 """Brings the text of a StableHLO module into one form, whoever wrote it, before XLA compiles it.
 
-A rule is a pure function from an operation to what takes its place, or None. Rules run until none matches.
+A rule is a pure function from an operation to what takes its place, or None. Rules run in the order of `RULES`, each until it does
+not match, and all again until none does.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from ..block_graph import BlockGraph, all_ops, graphs_of
 from ..mlir_text import Function, Op, read_functions
 from ..module_names import without_names
+from .activations import rewrite_activation
 from .draft import PLACE, Replacement
 from .repeated_operands import fold_repeated_operand
 from .scaled_layers import fold_after_layer, fold_before_layer
@@ -22,6 +24,7 @@ Rule = Callable[[BlockGraph, Op, Collection[str]], Replacement | None]
 
 RULES: tuple[Rule, ...] = (
     fold_repeated_operand,  # first: what repeats weights hides them from the others
+    rewrite_activation,  # its own factors and summands are none of a layer's
     fold_after_layer,  # before the next one: what is between two layers goes into the first one
     fold_before_layer,
 )
@@ -29,10 +32,23 @@ RULES: tuple[Rule, ...] = (
 MAIN = "main"
 _MOST_ROUNDS = 16
 _PLACE = re.compile(rf"%[\w$.-]+?{re.escape(PLACE)}\d+")
-_UNREAD = re.compile(
-    r"stablehlo\.(?:add|broadcast_in_dim|constant|convert|convolution|divide|dot_general|multiply|negate|reduce|"
-    r"reshape|subtract|transpose)"
-)
+_UNREAD = frozenset(
+    f"stablehlo.{name}"
+    for name in (
+        *(
+            "abs",
+            "add",
+            "broadcast_in_dim",
+            "clamp",
+            "compare",
+            "constant",
+            "convert",
+            "convolution",
+        ),
+        *("divide", "dot_general", "exponential", "logistic", "maximum", "minimum", "multiply"),
+        *("negate", "power", "reduce", "reshape", "select", "subtract", "tanh", "transpose"),
+    )
+) | {"chlo.erf", "chlo.erfc"}
 """Operations that are removed if nothing reads their results: rules count readers."""
 
 
@@ -45,10 +61,21 @@ def canonical_form(text: str, constants: Collection[int] = ()) -> str:
     """
     fresh = itertools.count()
     for _ in range(_MOST_ROUNDS):
-        lines, functions = text.split("\n"), read_functions(without_names(text))
-        found = dict(_matches(functions, constants))
+        before = text
+        for rule in RULES:
+            text = _apply(rule, text, constants, fresh)
+        if text == before:
+            return text
+    return text
+
+
+def _apply(rule: Rule, text: str, constants: Collection[int], fresh: Iterator[int]) -> str:
+    """The text in which a rule has been applied until it does not match."""
+    for _ in range(_MOST_ROUNDS):
+        found = dict(_matches(rule, read_functions(without_names(text)), constants))
         if not found:
             return text
+        lines = text.split("\n")
         for number, replacement in found.items():
             lines[number] = _written(lines[number], replacement)
         text = _without_unread(_with_names(lines, fresh))
@@ -56,17 +83,16 @@ def canonical_form(text: str, constants: Collection[int] = ()) -> str:
 
 
 def _matches(
-    functions: Mapping[str, Function], constants: Collection[int]
+    rule: Rule, functions: Mapping[str, Function], constants: Collection[int]
 ) -> Iterator[tuple[int, Replacement]]:
     """What takes the place of lines, by their numbers."""
     for name, function in functions.items():
         arguments = function.body.arguments
         given = {arguments[number] for number in constants} if name == MAIN else set[str]()
         for graph in graphs_of(function):
+            known = given if graph.block is function.body else set[str]()
             for op in graph.block.ops:
-                known = given if graph.block is function.body else ()
-                replacements = (rule(graph, op, known) for rule in RULES)
-                replacement = next(filter(None, replacements), None)
+                replacement = rule(graph, op, known)
                 if replacement is not None:
                     yield op.line, replacement
 
@@ -97,7 +123,7 @@ def _without_unread(text: str) -> str:
         ops = list(all_ops(function.body))
         reads = Counter(name for op in ops for name, _ in op.operands)
         for op in reversed(ops):
-            if op.regions or not _UNREAD.fullmatch(op.name):
+            if op.regions or op.name not in _UNREAD:
                 continue
             if not any(reads[name] for name, _ in op.results):
                 lines[op.line] = None
