@@ -30,19 +30,34 @@ _FILES = {
 """How each is read; a SavedModel is a directory of its own."""
 _FREE = frozenset({"jax_symbolic", "jax_saved"})
 """Whose batch is free."""
+_OF_JAX = {
+    "attention": 3,
+    "masked_attention": 1,
+    "gelu": 1,
+    "gelu_tanh": 1,
+    "layer_norm": 2,
+    "rms_norm": 1,
+    "softmax": 1,
+}
 _REPLACED: Mapping[str, Mapping[str, int]] = {
-    "jax": {"attention": 3, "gelu": 1, "gelu_tanh": 1, "layer_norm": 2, "softmax": 2},
-    "jax_symbolic": {"attention": 3, "gelu": 1, "gelu_tanh": 1, "layer_norm": 2, "softmax": 2},
-    "jax_saved": {"attention": 3, "gelu": 1, "gelu_tanh": 1, "layer_norm": 2, "softmax": 2},
-    "onnx": {"attention": 3, "gelu": 2, "gelu_tanh": 2, "layer_norm": 2, "softmax": 2},
+    **dict.fromkeys(("jax", "jax_symbolic", "jax_saved"), _OF_JAX),
+    "onnx": {
+        "attention": 3,
+        "masked_attention": 2,
+        "gelu": 2,
+        "gelu_tanh": 2,
+        "layer_norm": 2,
+        "rms_norm": 2,
+        "softmax": 2,
+    },
     "torch": {"attention": 2, "gelu": 1, "gelu_tanh": 1, "layer_norm": 1, "softmax": 1},
 }
-"""By front end and pattern; JAX's causal attention is left, and only its softmax replaced."""
+"""By front end and pattern."""
 _STEPS = {
     "jax": {"attention": 4, "gelu": 1, "gelu_tanh": 1},
     "jax_symbolic": {"attention": 4, "gelu": 1, "gelu_tanh": 1},
     "jax_saved": {"attention": 4, "gelu": 1, "gelu_tanh": 1},
-    "onnx": {"attention": 3, "gelu": 2, "gelu_tanh": 2},
+    "onnx": {"attention": 5, "gelu": 2, "gelu_tanh": 2},
     "torch": {"attention": 2, "gelu": 1, "gelu_tanh": 1},
 }
 """What is one step, or part of a product, in the machine code of any model."""

@@ -68,10 +68,13 @@ def _jax(directory: Path) -> None:
         variance = jnp.square(x - mean).mean(-1, keepdims=True)
         return (x - mean) * lax.rsqrt(variance + 1e-5) * _GAMMA + _BETA
 
+    def root_norm(x: Any) -> Any:
+        return x * lax.rsqrt(jnp.square(x).mean(-1, keepdims=True) + 1e-6) * _GAMMA
+
     def f(x: Any) -> dict[str, Any]:
         for attention in (equinox, flax, of_jax, partial(of_jax, is_causal=True)):
             x = attention(x)
-        x = flax_norm(norm(x))
+        x = root_norm(flax_norm(norm(x)))
         for approximate in (False, True):
             x = jax.nn.gelu(x @ _WIDE + _BIAS, approximate=approximate) @ _NARROW
         return {"y": jax.nn.softmax(x)}
@@ -120,6 +123,8 @@ def _onnx_layers(n: _Onnx, x: str) -> str:
     variance = n("ReduceMean", n("Pow", distance, 2.0), np.array([-1]))
     scaled = n("Div", distance, n("Sqrt", n("Add", variance, 1e-5)))
     x = n("LayerNormalization", n("Add", n("Mul", scaled, _GAMMA), _BETA), _GAMMA, _BETA)
+    root = n("Sqrt", n("Add", n("ReduceMean", n("Pow", x, 2.0), np.array([-1])), 1e-6))
+    x = n("RMSNormalization", n("Mul", n("Div", x, root), _GAMMA), _GAMMA)
 
     wide = hidden()
     halves = n("Add", n("Erf", n("Div", wide, np.sqrt(2))), 1.0)
@@ -151,6 +156,12 @@ def _onnx_attention(n: _Onnx, x: str) -> str:
     query, key, root = heads(_VALUE, rows), heads(_QUERY, columns), _DEPTH**-0.25
     scores = n("MatMul", n("Mul", query, root), n("Mul", key, root))
     x = attend(scores, heads(_KEY, rows))
+    causal = np.tril(np.ones((_TOKENS, _TOKENS), bool))
+    query, key, root = heads(_QUERY, rows), heads(_VALUE, columns), np.sqrt(_DEPTH)
+    scores = n("Where", causal, n("Div", n("MatMul", query, key), root), -1e9)
+    x = attend(scores, heads(_KEY, rows))
+    scores = n("Where", ~causal, -np.inf, n("MatMul", n("Mul", query, 0.4), key))
+    x = attend(scores, heads(_VALUE, rows))
     operands = [n("MatMul", x, w) for w in (_KEY, _VALUE, _QUERY)]
     counts = {"q_num_heads": _HEADS, "kv_num_heads": _HEADS}
     return n("Add", x, n("Attention", *operands, **counts))

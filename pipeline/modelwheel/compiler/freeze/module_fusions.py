@@ -260,5 +260,6 @@ def _tensor(kind: TensorType) -> Tensor:
 
 
 def _kind(tensor: Tensor) -> TensorType:
-    """The type of a tensor of floats."""
-    return TensorType(tensor.shape or (), {"float32": "f32", "float64": "f64"}[tensor.dtype])
+    """The type of a tensor of floats or truth values."""
+    elements = {"bool": "i1", "float32": "f32", "float64": "f64"}
+    return TensorType(tensor.shape or (), elements[tensor.dtype])

@@ -37,6 +37,7 @@ _TYPES: Mapping[str, str] = {
     "stablehlo.negate": "Neg",
     "stablehlo.power": "Pow",
     "stablehlo.rsqrt": "Rsqrt",
+    "stablehlo.select": "SelectV2",
     "stablehlo.sqrt": "Sqrt",
     "stablehlo.subtract": "Sub",
     "stablehlo.tanh": "Tanh",

@@ -64,6 +64,8 @@ class Op:
     """Those that matter, with the values that they must have."""
     name: str = ""
     """Other places where the same tensor is read have a `Same` of this name."""
+    means: Mapping[str, bool | float] = field(default_factory=dict)
+    """Attributes of the fusion that follow from this form."""
 
 
 @dataclass(frozen=True)
@@ -181,7 +183,8 @@ def _find_operation(pattern: Op, tensor: Tensor, view: View, found: Match) -> It
         orders.append(inputs[::-1])
     for order in orders:
         for one in _find_inputs(pattern.inputs, order, view, found):
-            inside = Match(one.tensors, one.attributes, one.inside | {tensor})
+            attributes = {**one.attributes, **pattern.means}
+            inside = Match(one.tensors, attributes, one.inside | {tensor})
             if pattern.name:
                 yield from _bind(pattern.name, tensor, inside)
             else:

@@ -29,7 +29,7 @@ from .patterns import Pattern
 GROUP = "modelwheel.fusions"
 
 _OURS = "modelwheel"
-_REVISION = "3"
+_REVISION = "4"
 """Raised when an implementation of ours changes: it is part of the keys of frozen graphs."""
 _PACKAGE = "modelwheel.compiler.freeze.fusions"
 LAYERS = "keras."
@@ -47,11 +47,15 @@ _SHIPPED = {
     "modelwheel.gru": f"{_PACKAGE}.recurrent:GRU",
     "modelwheel.layer_norm": f"{_PACKAGE}.transformer:LAYER_NORM",
     "modelwheel.lstm": f"{_PACKAGE}.recurrent:LSTM",
+    "modelwheel.masked_attention": f"{_PACKAGE}.transformer:MASKED_ATTENTION",
+    "modelwheel.rms_norm": f"{_PACKAGE}.transformer:RMS_NORM",
     "modelwheel.softmax": f"{_PACKAGE}.transformer:SOFTMAX",
     "pattern.attention": f"{_PACKAGE}.written_out:ATTENTION",
     "pattern.gelu": f"{_PACKAGE}.written_out:GELU",
     "pattern.gelu_tanh": f"{_PACKAGE}.written_out:GELU_TANH",
     "pattern.layer_norm": f"{_PACKAGE}.written_out:LAYER_NORM",
+    "pattern.masked_attention": f"{_PACKAGE}.written_out:MASKED_ATTENTION",
+    "pattern.rms_norm": f"{_PACKAGE}.written_out:RMS_NORM",
     "pattern.softmax": f"{_PACKAGE}.written_out:SOFTMAX",
 }
 

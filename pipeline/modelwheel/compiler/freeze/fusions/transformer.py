@@ -1,4 +1,4 @@
-"""Softmax, GELU, layer normalisation and attention.
+"""Softmax, GELU, normalisations and attention.
 
 XLA adds up a row of floats in its order, one after the other. A product with a matrix of ones adds them up in
 any order, in vectors: that is how the sums of rows are computed here. The largest element of a row is found in
@@ -61,13 +61,35 @@ def _layer_norm(x: Any, gamma: Any, beta: Any, *, epsilon: float) -> Any:
     return distance * tf.math.rsqrt(variance + epsilon) * gamma + beta
 
 
+def _rms_norm(x: Any, gamma: Any, *, epsilon: float) -> Any:
+    count = x.shape[-1]
+    if count is None:
+        raise ValueError("the extent of the last axis is not known")
+    return x * tf.math.rsqrt(_sum(x * x) / count + epsilon) * gamma
+
+
 def _attention(query: Any, key: Any, value: Any, bias: Any = None, *, scale: float) -> Any:
+    scores = _scores(query, key, scale)
+    return _attended(scores if bias is None else scores + bias, value)
+
+
+def _masked_attention(
+    query: Any, key: Any, value: Any, mask: Any, *, scale: float, fill: float, hides: bool
+) -> Any:
+    scores = _scores(query, key, scale)
+    other = tf.constant(fill, scores.dtype)
+    scores = tf.where(mask, other, scores) if hides else tf.where(mask, scores, other)
+    return _attended(scores, value)
+
+
+def _scores(query: Any, key: Any, scale: float) -> Any:
     depth = query.shape[-1]
     if depth is None:
         raise ValueError("the extent of the last axis of query is not known")
-    scores = tf.matmul(query * (scale or 1 / math.sqrt(depth)), key, transpose_b=True)
-    if bias is not None:
-        scores += bias
+    return tf.matmul(query * (scale or 1 / math.sqrt(depth)), key, transpose_b=True)
+
+
+def _attended(scores: Any, value: Any) -> Any:
     weights = _exponentials(scores)
     # Divided after the product: there are fewer numbers then.
     return tf.matmul(weights, value) / _sum(weights)
@@ -90,6 +112,12 @@ LAYER_NORM = Fusion(
     _layer_norm,
     {"epsilon": Attribute(float, 1e-3)},
 )
+RMS_NORM = Fusion(
+    "modelwheel.rms_norm",
+    (Argument("x", _FLOATS, ("...", "n")), Argument("gamma", _FLOATS, ("n",))),
+    _rms_norm,
+    {"epsilon": Attribute(float, 1e-6)},
+)
 ATTENTION = Fusion(
     "modelwheel.attention",
     (
@@ -100,4 +128,17 @@ ATTENTION = Fusion(
     ),
     _attention,
     {"scale": Attribute(float, 0.0)},
+)
+MASKED_ATTENTION = Fusion(
+    "modelwheel.masked_attention",
+    (
+        *ATTENTION.arguments[:3],
+        Argument("mask", ("bool",)),
+    ),
+    _masked_attention,
+    {
+        "scale": Attribute(float, 0.0),
+        "fill": Attribute(float, -math.inf),
+        "hides": Attribute(bool, default=False),
+    },
 )

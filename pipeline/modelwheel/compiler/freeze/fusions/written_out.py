@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -74,6 +75,20 @@ def _softmax(x: Pattern, name: str) -> Pattern:
 
 def _attention() -> Pattern:
     """Scaled products of queries and keys, with or without a bias, and their softmax times the values."""
+    scores = _scores()
+    scores += [add(one, Capture("bias")) for one in scores]
+    return _attended(scores)
+
+
+def _masked_attention() -> Pattern:
+    """A number takes the place of scores, where a mask says so or where it does not."""
+    mask, fill, choice = Capture("mask"), Parameter("fill"), ("Select", "SelectV2")
+    scores = Either(tuple(_scores()))
+    kept = Op(choice, (mask, scores, fill), means={"hides": False})
+    return _attended([kept, Op(choice, (mask, fill, scores), means={"hides": True})])
+
+
+def _scores() -> list[Op]:
     query, key = Capture("query"), Capture("key")
     # The last two axes of a tensor of three or four axes change places.
     swapped = Either((Integers((0, 1, 3, 2)), Integers((0, 2, 1))))
@@ -86,8 +101,10 @@ def _attention() -> Pattern:
 
     scaled_query = Either((multiply(query, scale), divide(query, divisor)))
     product_of = Either(tuple(dots(query)))
-    scores = [multiply(product_of, scale), divide(product_of, divisor), *dots(scaled_query)]
-    scores += [add(one, Capture("bias")) for one in scores]
+    return [multiply(product_of, scale), divide(product_of, divisor), *dots(scaled_query)]
+
+
+def _attended(scores: Sequence[Op]) -> Op:
     weights = [_softmax(replace(one, name="scores"), "scores") for one in scores]
     return Op(_BATCHES, (Either(tuple(weights)), Capture("value")), _PLAIN)
 
@@ -96,7 +113,7 @@ _BATCHES = ("BatchMatMul", "BatchMatMulV2")
 _PLAIN = {"adj_x": False, "adj_y": False}
 
 
-# --- layer normalisation --------------------------------------------------------------------------
+# --- normalisations -------------------------------------------------------------------------------
 
 
 def _layer_norm() -> Pattern:
@@ -137,6 +154,20 @@ def _variance(mean: Pattern, distance: Pattern) -> Pattern:
     return Either((reduced("Mean", squares, "x"), apart, limited))
 
 
+def _rms_norm() -> Pattern:
+    """x over the root of the mean of its squares."""
+    spread = add(reduced("Mean", square(_X), "x"), Parameter("epsilon"))
+    root, gamma = Op(("Sqrt",), (spread,)), Capture("gamma")
+    factor = Either((Op(("Rsqrt",), (spread,)), divide(_ONE, root)))
+    return Either(
+        (
+            product(_X, factor, gamma),
+            multiply(divide(_X, root), gamma),
+            divide(multiply(_X, gamma), root),
+        )
+    )
+
+
 def _without_shapes(fusion: Fusion) -> tuple[Argument, ...]:
     """Weights may have axes of extent 1 before their own."""
     first, *others = fusion.arguments
@@ -162,4 +193,15 @@ LAYER_NORM = replace(
     name="pattern.layer_norm",
     arguments=_without_shapes(transformer.LAYER_NORM),
     pattern=_layer_norm(),
+)
+MASKED_ATTENTION = replace(
+    transformer.MASKED_ATTENTION,
+    name="pattern.masked_attention",
+    pattern=_masked_attention(),
+)
+RMS_NORM = replace(
+    transformer.RMS_NORM,
+    name="pattern.rms_norm",
+    arguments=_without_shapes(transformer.RMS_NORM),
+    pattern=_rms_norm(),
 )
