@@ -148,3 +148,15 @@ def test_what_a_pattern_has() -> None:
     assert captures(Either(forms)) == {"x", "bias"}
     assert size(Either(forms)) == 1
     assert size(SOFTMAX) == 5
+
+
+@pytest.mark.parametrize(("inputs", "hides"), [(("m", "a", -1e9), False), (("m", -1e9, "a"), True)])
+def test_a_form_says_what_an_attribute_is(inputs: tuple[Any, ...], hides: bool) -> None:
+    mask, fill = Capture("mask"), Parameter("fill")
+    kept = Op(("SelectV2",), (mask, Capture("x", 2), fill), means={"hides": False})
+    hidden = Op(("SelectV2",), (mask, fill, Capture("x", 2)), means={"hides": True})
+    found = match(
+        Either((kept, hidden)), "y", Graph({"y": ("SelectV2", *inputs)}, {"a": 2, "m": 1})
+    )
+    assert found is not None
+    assert found.attributes == {"fill": -1e9, "hides": hides}

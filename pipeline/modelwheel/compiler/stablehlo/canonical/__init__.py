@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from ..block_graph import BlockGraph, all_ops, graphs_of
 from ..mlir_text import Function, Op, read_functions
 from ..module_names import without_names
-from .activations import rewrite_activation
+from .activation_forms import rewrite_activation
 from .draft import PLACE, Replacement
 from .repeated_operands import fold_repeated_operand
 from .scaled_layers import fold_after_layer, fold_before_layer

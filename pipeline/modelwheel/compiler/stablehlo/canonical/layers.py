@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from .. import operations as o
 from ..block_graph import BlockGraph
 from ..mlir_text import Op, TensorType
-from .contractions import Contraction, has_known_shapes, read_contraction
+from .dot_general import Contraction, has_known_shapes, read_contraction
 
 _COMPUTED = frozenset(
     f"stablehlo.{name}"

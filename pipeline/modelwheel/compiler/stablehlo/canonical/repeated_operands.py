@@ -21,7 +21,7 @@ from dataclasses import replace
 
 from ..block_graph import BlockGraph
 from ..mlir_text import Op, TensorType
-from .contractions import Contraction, read_contraction
+from .dot_general import Contraction, read_contraction
 from .draft import Draft, Replacement, repeated_axes
 
 _Label = tuple[str, int]
