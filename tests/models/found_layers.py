@@ -160,6 +160,7 @@ def _onnx_attention(n: _Onnx, x: str) -> str:
     query, key, root = heads(_QUERY, rows), heads(_VALUE, columns), np.sqrt(_DEPTH)
     scores = n("Where", causal, n("Div", n("MatMul", query, key), root), -1e9)
     x = attend(scores, heads(_KEY, rows))
+    query, key = heads(_KEY, rows), heads(_QUERY, columns)
     scores = n("Where", ~causal, -np.inf, n("MatMul", n("Mul", query, 0.4), key))
     x = attend(scores, heads(_VALUE, rows))
     operands = [n("MatMul", x, w) for w in (_KEY, _VALUE, _QUERY)]

@@ -162,6 +162,29 @@ def test_a_factor_behind_a_bias_goes_into_weights_and_bias() -> None:
     ]
 
 
+def test_the_scale_of_queries_goes_into_their_weights() -> None:
+    """Behind a reshape that splits the features into heads; the bias is added before it."""
+    found = _changed(
+        "%arg0: tensor<4x6xf32>, %arg1: tensor<6x6xf32>, %arg2: tensor<6xf32>",
+        """
+        %0 = stablehlo.constant dense<5.000000e-01> : tensor<4x2x3xf32>
+        %1 = stablehlo.dot_general %arg0, %arg1, contracting_dims = [1] x [0] : (tensor<4x6xf32>, tensor<6x6xf32>) -> tensor<4x6xf32>
+        %2 = stablehlo.broadcast_in_dim %arg2, dims = [1] : (tensor<6xf32>) -> tensor<4x6xf32>
+        %3 = stablehlo.add %1, %2 : tensor<4x6xf32>
+        %4 = stablehlo.reshape %3 : (tensor<4x6xf32>) -> tensor<4x2x3xf32>
+        %5 = stablehlo.multiply %4, %0 : tensor<4x2x3xf32>
+        """,
+        "%5",
+        "tensor<4x2x3xf32>",
+        *(1, 2),
+    )
+    assert found[-3:] == [
+        "%new6 = stablehlo.broadcast_in_dim %new2, dims = [1] : (tensor<6xf32>) -> tensor<4x6xf32>",
+        "%new7 = stablehlo.add %new5, %new6 : tensor<4x6xf32>",
+        "%5 = stablehlo.reshape %new7 : (tensor<4x6xf32>) -> tensor<4x2x3xf32>",
+    ]
+
+
 def test_what_the_kernels_apply_to_sums_is_kept() -> None:
     """A batch normalisation: a factor and a summand for each feature."""
     _assert_kept(

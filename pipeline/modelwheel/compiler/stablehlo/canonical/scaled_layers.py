@@ -120,14 +120,11 @@ def fold_after_layer(graph: BlockGraph, op: Op, given: Collection[str]) -> Repla
     shape = [layer.result.shape[axis] for axis in features]
     sums, order = _Sums(draft, layer.result.element), ""
     places: Mapping[int, int] = {axis: axis for axis in features}
-    """The axes of the step's result that are those of the layer's."""
+    """The axes of a step's result that are those of the layer's."""
     found: list[tuple[_Affine, str]] = []
     for step, result in chain.steps:
         if step.kind == "move":
-            moved = _moved(graph, step.value, result, places)
-            if moved is None:
-                return None
-            places = moved
+            places = _moved(graph, step.value, result, places)
             continue
         repeated = repeated_axes(graph, step.constant)
         axes = [a for a in range(len(graph.types[step.constant].shape)) if a not in repeated]
@@ -141,9 +138,7 @@ def fold_after_layer(graph: BlockGraph, op: Op, given: Collection[str]) -> Repla
     for step, constant in found:
         sums.apply(step, constant)
     weights = _scaled(draft, layer, sums.factor, [layer.features[axis] for axis in features])
-    last = {place: axis for axis, place in places.items()}
-    bias = _Bias(sums.summand, tuple(last[feature] for feature in features))
-    return _write_chain(draft, graph, chain, weights, bias)
+    return _write_chain(draft, graph, chain, weights, sums.summand)
 
 
 def _read_chain(graph: BlockGraph, op: Op, given: Collection[str]) -> _Chain | None:
@@ -166,18 +161,18 @@ def _read_chain(graph: BlockGraph, op: Op, given: Collection[str]) -> _Chain | N
 
 def _moved(
     graph: BlockGraph, value: str, result: str, places: Mapping[int, int]
-) -> Mapping[int, int] | None:
-    """Where axes are after a reshape or transpose; None if it splits or joins one of them."""
+) -> Mapping[int, int]:
+    """Where axes are after a reshape or transpose; those that it splits or joins are left out."""
     op = graph.own[result]
     order = o.dimensions(op.text)
     if op.name == o.TRANSPOSE and order is not None:
         return {order.index(axis): place for axis, place in places.items()}
-    found = {}
     shapes = graph.types[value].shape, graph.types[result].shape
-    for before, after in reshaped_axes(*shapes):
-        if len(before) == len(after) == 1 and before[0] in places:
-            found[after[0]] = places[before[0]]
-    return found if len(found) == len(places) else None
+    return {
+        after[0]: places[before[0]]
+        for before, after in reshaped_axes(*shapes)
+        if len(before) == len(after) == 1 and before[0] in places
+    }
 
 
 def _scaled(draft: Draft, layer: Layer, factor: str | None, axes: Sequence[int]) -> str:
@@ -188,36 +183,25 @@ def _scaled(draft: Draft, layer: Layer, factor: str | None, axes: Sequence[int])
     return draft.binary("multiply", layer.weights, draft.spread(factor, axes, shape))
 
 
-@dataclass(frozen=True)
-class _Bias:
-    """What is added in the end."""
-
-    value: str | None
-    """An array of the features; None for nothing."""
-    axes: tuple[int, ...]
-    """Those of the last result that are its axes."""
-
-
 def _write_chain(
-    draft: Draft, graph: BlockGraph, chain: _Chain, weights: str, bias: _Bias
+    draft: Draft, graph: BlockGraph, chain: _Chain, weights: str, bias: str | None
 ) -> Replacement:
+    """The layer, an array of its features that is added, and then all that only moves elements."""
     layer = chain.layer
     made = layer.result
     text = layer.write(layer.data, weights, (graph.types[layer.data], draft.type(weights)))
+    if bias is not None:
+        name = draft.add(text, made)
+        wide = draft.spread(bias, sorted(layer.features), made.shape)
+        text = f"stablehlo.add %{name}, %{wide} : {o.written(made)}"
     for step, result in chain.steps:
-        if step.kind != "move":
-            continue
-        op, given, name = graph.own[result], made, draft.add(text, made)
-        order = o.dimensions(op.text) if op.name == o.TRANSPOSE else None
-        made = graph.types[result]
-        text = (
-            o.reshape(name, given, made) if order is None else o.transpose(name, given, made, order)
-        )
-    if bias.value is None:
-        return draft.finish(text)
-    name = draft.add(text, made)
-    wide = draft.spread(bias.value, bias.axes, made.shape)
-    return draft.finish(f"stablehlo.add %{name}, %{wide} : {o.written(made)}")
+        if step.kind == "move":
+            op, given, name = graph.own[result], made, draft.add(text, made)
+            order = o.dimensions(op.text) if op.name == o.TRANSPOSE else None
+            made = graph.types[result]
+            moved = o.reshape(name, given, made)
+            text = moved if order is None else o.transpose(name, given, made, order)
+    return draft.finish(text)
 
 
 # --- before a layer -------------------------------------------------------------------------------
