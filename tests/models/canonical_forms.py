@@ -81,6 +81,17 @@ class _Text:
             attributes=f"{{dot_dimension_numbers = #stablehlo.dot<{numbers}>}}",
         )
 
+    def reduced(self, x: str, axis: int, op: str, start: str) -> str:
+        """A reduction of one axis, which is repeated again."""
+        scalar, shape = f"%{len(self.lines)}", self.shapes[x]
+        self.lines.append(f"{scalar} = stablehlo.constant dense<{start}> : tensor<f32>")
+        small = [extent for number, extent in enumerate(shape) if number != axis]
+        name, types = f"%{len(self.lines)}", f"({_kind(shape)}, tensor<f32>) -> {_kind(small)}"
+        applied = f"applies stablehlo.{op} across dimensions = [{axis}]"
+        self.lines.append(f"{name} = stablehlo.reduce({x} init: {scalar}) {applied} : {types}")
+        self.shapes[name] = tuple(small)
+        return self.repeated(name, [n for n in range(len(shape)) if n != axis], shape)
+
     def module(self, result: str) -> str:
         arguments = ", ".join(f"%arg{n}: {_kind(shape)}" for n, shape in enumerate(self.inputs))
         body, kind = "\n".join(self.lines), _kind(self.shapes[result])
@@ -141,6 +152,24 @@ def _layers() -> tuple[_Text, str]:
     return t, _affine(t, x, len(t.shapes[x]) - 1)
 
 
+def _softmax() -> tuple[_Text, str]:
+    """Along any axis, of what is transposed or not, and perhaps with a product behind it."""
+    extents = [2, 3, 4, 5]
+    order, axis = list(_RANDOM.permutation(4)), int(_RANDOM.integers(4))
+    t = _Text([extents[n] for n in order], extents, [2, 3, 4, 7])
+    x = t.moved("%arg0", [order.index(n) for n in range(4)])
+    x = t("add", extents, x, "%arg1")
+    x = t(
+        "exponential",
+        extents,
+        t("subtract", extents, x, t.reduced(x, axis, "maximum", "0xFF800000")),
+    )
+    x = t("divide", extents, x, t.reduced(x, axis, "add", "0.0"))
+    if axis == 2:
+        x = t.product(x, "%arg2", [[1, 0], [1, 0]], [[2], [2]])
+    return t, x
+
+
 def _results(text: str, inputs: Sequence[Any]) -> Any:
     kind = re.findall(r"-> tensor<((?:\d+x)*)f32>", text.split("\n")[1])[0]
     shape = tuple(map(int, kind.split("x")[:-1]))
@@ -149,10 +178,12 @@ def _results(text: str, inputs: Sequence[Any]) -> Any:
 
 
 def _modules() -> Iterator[tuple[str, _Text, str]]:
-    for number in range(8):
+    for number in range(6):
         yield f"repeated {number}", *_repeated_operand()
     for number in range(8):
         yield f"layers {number}", *_layers()
+    for number in range(6):
+        yield f"softmax {number}", *_softmax()
 
 
 def main() -> None:

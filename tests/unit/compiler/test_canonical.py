@@ -353,6 +353,64 @@ def test_another_function_is_kept() -> None:
     assert found == ["constant", "multiply", "logistic", "multiply"]
 
 
+# --- softmax --------------------------------------------------------------------------------------
+
+
+def _softmax(axis: int, reduced: str, axes: str) -> str:
+    kind = "tensor<1x4x5x2xf32>"
+    small = f"tensor<{reduced}xf32>"
+    return f"""
+        %0 = stablehlo.constant dense<0xFF800000> : tensor<f32>
+        %1 = stablehlo.constant dense<0.000000e+00> : tensor<f32>
+        %2 = stablehlo.transpose %arg0, dims = [0, 2, 3, 1] : (tensor<1x2x4x5xf32>) -> {kind}
+        %3 = stablehlo.add %2, %arg1 : {kind}
+        %4 = stablehlo.reduce(%3 init: %0) applies stablehlo.maximum across dimensions = [{axis}] : ({kind}, tensor<f32>) -> {small}
+        %5 = stablehlo.broadcast_in_dim %4, dims = [{axes}] : ({small}) -> {kind}
+        %6 = stablehlo.subtract %3, %5 : {kind}
+        %7 = stablehlo.exponential %6 : {kind}
+        %8 = stablehlo.reduce(%7 init: %1) applies stablehlo.add across dimensions = [{axis}] : ({kind}, tensor<f32>) -> {small}
+        %9 = stablehlo.broadcast_in_dim %8, dims = [{axes}] : ({small}) -> {kind}
+        %10 = stablehlo.divide %7, %9 : {kind}
+        """
+
+
+_SCORES = "%arg0: tensor<1x2x4x5xf32>, %arg1: tensor<1x4x5x2xf32>"
+
+
+def test_a_softmax_is_along_the_last_axis() -> None:
+    """Scores have heads last; without a product behind it, the other axes stay in their order."""
+    found = _changed(_SCORES, _softmax(2, "1x4x2", "0, 1, 3"), "%10", "tensor<1x4x5x2xf32>")
+    assert [line.partition(" = ")[2].split(" :")[0] for line in found] == [
+        "stablehlo.transpose %arg0, dims = [0, 2, 1, 3]",
+        "stablehlo.transpose %arg1, dims = [0, 1, 3, 2]",
+        "stablehlo.add %new0, %new1",
+        "stablehlo.constant dense<0xFF800000>",
+        "stablehlo.reduce(%new2 init: %new3) applies stablehlo.maximum across dimensions = [3]",
+        "stablehlo.broadcast_in_dim %new4, dims = [0, 1, 2]",
+        "stablehlo.subtract %new2, %new5",
+        "stablehlo.exponential %new6",
+        "stablehlo.constant dense<0.000000e+00>",
+        "stablehlo.reduce(%new7 init: %new8) applies stablehlo.add across dimensions = [3]",
+        "stablehlo.broadcast_in_dim %new9, dims = [0, 1, 2]",
+        "stablehlo.divide %new7, %new10",
+        "stablehlo.transpose %new11, dims = [0, 1, 3, 2]",
+    ]
+
+
+def test_transposes_of_scores_go_if_a_product_reads_the_softmax() -> None:
+    body = f"""{_softmax(2, "1x4x2", "0, 1, 3").rstrip()}
+        %11 = stablehlo.dot_general %10, %arg2, batching_dims = [0, 3] x [0, 2], contracting_dims = [2] x [1] : (tensor<1x4x5x2xf32>, tensor<1x5x2x6xf32>) -> tensor<1x2x4x6xf32>
+        """
+    found = _changed(f"{_SCORES}, %arg2: tensor<1x5x2x6xf32>", body, "%11", "tensor<1x2x4x6xf32>")
+    assert not any("transpose %arg0" in line for line in found)
+    assert any("add %arg0, %new0" in line for line in found)
+
+
+def test_a_softmax_along_the_last_axis_is_kept() -> None:
+    body = _softmax(3, "1x4x5", "0, 1, 2")
+    _assert_kept(_SCORES, body, "%10", "tensor<1x4x5x2xf32>")
+
+
 # --- text -----------------------------------------------------------------------------------------
 
 

@@ -18,12 +18,14 @@ from .activation_forms import rewrite_activation
 from .draft import PLACE, Replacement
 from .repeated_operands import fold_repeated_operand
 from .scaled_layers import fold_after_layer, fold_before_layer
+from .softmax_axes import put_softmax_last
 
 Rule = Callable[[BlockGraph, Op, Collection[str]], Replacement | None]
 """Given the names of arguments that are constants."""
 
 RULES: tuple[Rule, ...] = (
     fold_repeated_operand,  # first: what repeats weights hides them from the others
+    put_softmax_last,
     rewrite_activation,  # its own factors and summands are none of a layer's
     fold_after_layer,  # before the next one: what is between two layers goes into the first one
     fold_before_layer,

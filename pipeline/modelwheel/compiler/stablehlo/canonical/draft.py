@@ -94,13 +94,18 @@ class Draft:
 
     def total(self, name: str, axes: Sequence[int]) -> str:
         """The sum along some axes."""
+        return self.reduced(name, axes, "add", "0.000000e+00")
+
+    def reduced(self, name: str, axes: Sequence[int], op: str, start: str) -> str:
+        """A reduction along some axes, from a number as MLIR writes it."""
         given = self.type(name)
-        zero = self.number(0.0, given.element)
+        scalar = TensorType((), given.element)
+        first = self.add(f"stablehlo.constant dense<{start}> : {o.written(scalar)}", scalar)
         shape = tuple(extent for axis, extent in enumerate(given.shape) if axis not in axes)
         made = TensorType(shape, given.element)
-        types = f"({o.written(given)}, tensor<{given.element}>) -> {o.written(made)}"
-        applied = f"applies stablehlo.add across dimensions = {list(axes)}"
-        return self.add(f"stablehlo.reduce(%{name} init: %{zero}) {applied} : {types}", made)
+        types = f"({o.written(given)}, {o.written(scalar)}) -> {o.written(made)}"
+        applied = f"applies stablehlo.{op} across dimensions = {list(axes)}"
+        return self.add(f"stablehlo.reduce(%{name} init: %{first}) {applied} : {types}", made)
 
     def without(self, name: str, axes: Collection[int]) -> str:
         """A value without axes along which it is repeated (see `repeated_axes`), at any of their positions."""
