@@ -43,11 +43,11 @@ def test_a_value_is_followed_through_bitcasts_parameters_and_fusions() -> None:
         value = source
         names.append(value.node.name)
     assert names == ["f", "sum"]
-    value, names = value.operands[0], []
+    value, inside = value.operands[0], []
     while (source := value.source()) is not None:
         value = source
-        names.append((value.node.name, value.fusion is None))
-    assert names == [("b", False), ("y", True)]
+        inside.append((value.node.name, value.fusion is not None))
+    assert inside == [("b", True), ("y", False)]
 
 
 def test_bitcasts_are_looked_through() -> None:
