@@ -104,7 +104,7 @@ class _Group:
 
 
 def _feeds(thunk: p.Thunk, loop: p.Thunk) -> bool:
-    """Whether a thunk is a product that a loop reads, for all its turns."""
+    """Whether a thunk is a product that a loop reads, for all its iterations."""
     return isinstance(thunk, p.Dot) and any(
         overlap(out, part.whole)
         for one in walk((loop,))
@@ -174,7 +174,7 @@ def _meeting(first: Iterable[p.Thunk], second: Iterable[p.Thunk]) -> tuple[Slice
 
 
 def _used(thunks: Iterable[p.Thunk]) -> dict[Slice, bool]:
-    """The slices that thunks and those inside them use, in all turns, and whether they write them."""
+    """The slices that thunks and those inside them use, in all iterations, and whether they write them."""
     found: dict[Slice, bool] = {}
     for one in walk(tuple(thunks)):
         changed = written(one)
@@ -204,7 +204,7 @@ def _needs(thunks: Iterable[p.Thunk], region: Slice, results: Sequence[Slice] = 
             common = _common(part.whole, region)
             if common is not None and not any(covers(one, common) for one in complete):
                 return True
-        # Of a slice that moves from turn to turn, each turn writes only a part.
+        # Of a slice that moves from one iteration to the next, each writes only a part.
         complete += [part for part in writes if part.iterations == 1]
     return False
 
