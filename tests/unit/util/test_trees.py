@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import stat
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -13,7 +14,7 @@ import pytest
 
 from modelwheel.util import trees
 from modelwheel.util.names import UnsafePathError
-from modelwheel.util.trees import digest_tree, open_tree
+from modelwheel.util.trees import digest_tree, open_tree, read_regular
 from tests.support.portability import both_systems
 
 pytestmark = pytest.mark.usefixtures(both_systems.__name__)
@@ -155,3 +156,19 @@ def test_a_directory_exchanged_for_a_link_is_not_entered(tmp_path: Path) -> None
     (inside / "sub").rmdir()
     (inside / "sub").symlink_to(outside)
     assert list(tree) == []
+
+
+@pytest.mark.parametrize(
+    "add",
+    [_add_link_to_file, _add_dangling_link, pytest.param(_add_pipe, marks=NAMED_PIPES)],
+)
+def test_only_a_regular_file_is_read(tmp_path: Path, add: Callable[[Path], None]) -> None:
+    (tmp_path / "file").write_bytes(b"12345")
+    assert [read_regular(str(tmp_path / "file"), limit) for limit in (4, 5, 99)] == [
+        b"1234",
+        b"12345",
+        b"12345",
+    ]
+    add(tmp_path)
+    with pytest.raises((UnsafePathError, OSError)):
+        read_regular(str(tmp_path / "odd"), 99)
