@@ -24,3 +24,9 @@ def store(tmp_path: Path) -> Iterator[Store]:
     """An empty store, which is closed after the test."""
     with open_store(tmp_path / "store") as opened:
         yield opened
+
+
+@pytest.fixture
+def nothing_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Builds make no environment with NumPy while they wait, for a verification that never comes."""
+    monkeypatch.setattr("modelwheel.engine.ahead.Ahead.start", lambda _: None)

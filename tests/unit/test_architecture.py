@@ -36,8 +36,13 @@ SOURCES = {_module_name(path): path for path in PACKAGE.rglob("*.py")}
 """Every module of the package by its name."""
 
 
-def imported_names(module: str) -> Iterator[str]:
+@cache
+def imported_names(module: str) -> tuple[str, ...]:
     """Absolute names of what a module imports, wherever in it: at its top, in functions, for types alone."""
+    return tuple(_imported_names(module))
+
+
+def _imported_names(module: str) -> Iterator[str]:
     path = SOURCES[module]
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

@@ -18,6 +18,8 @@ from tests.support.sandboxes import NONE
 from tests.support.toy_worker import COMMAND, inspection
 from tests.support.toys import Recorder
 
+pytestmark = pytest.mark.usefixtures("nothing_ahead")
+
 _SPEC = """
 model: {name: tiny, version: "1.0.0", saved_model: ./model}
 compilation: {batch_sizes: [1, 4]}

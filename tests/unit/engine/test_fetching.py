@@ -21,6 +21,8 @@ from modelwheel.util.processes.process import ProcessError, run
 from tests.support.toys import Recorder
 from tests.unit.engine.test_build import build_specs, write_spec
 
+pytestmark = pytest.mark.usefixtures("nothing_ahead")
+
 
 def _threads() -> set[str]:
     return {thread.name for thread in threading.enumerate()} & {"fetch"}
