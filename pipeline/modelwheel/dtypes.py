@@ -24,7 +24,7 @@ class ElementType(IntEnum):
     cpp_type: str
     """The type in C++ headers, for which `dtype_of` of `modelwheel/buffer.hpp` has an answer."""
     kernel_type: str
-    """The type that the hand-written kernels compute with (`src/kernels/numeric.h`)."""
+    """The type that the hand-written kernels compute with (`src/kernels/base/numeric.h`)."""
 
     def __new__(
         cls, number: int, item_bytes: int, c_type: str, cpp_type: str, kernel_type: str

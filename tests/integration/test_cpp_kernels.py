@@ -9,13 +9,10 @@ from pathlib import Path
 import pytest
 
 from modelwheel.levels import host_levels
-from modelwheel.packaging.template import template_directory
+from tests.support.kernels import COMPILED, HEADERS, SOURCES, include_options, write_instances
 
-TESTS = Path(__file__).parents[1] / "cpp"
-KERNELS = template_directory() / "model" / "src" / "kernels"
-HEADERS = sorted(path.name for path in KERNELS.glob("*.h"))
 FLAGS = ["-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wpedantic", "-Werror", "-fno-exceptions"]
-FLAGS += ["-fno-rtti", "-std=c++17", f"-I{template_directory() / 'model' / 'src'}"]
+FLAGS += ["-fno-rtti", "-std=c++17"]
 LEVEL = host_levels()[2 if len(host_levels()) > 2 else 0]
 LIBC = {"memcpy", "memmove", "memset", "sin", "cos", "sincos"}
 LINKER = {"_GLOBAL_OFFSET_TABLE_"}
@@ -29,10 +26,11 @@ def run(*command: str | Path) -> str:
     return done.stdout
 
 
-def compile_for_level(source: Path, *flags: str) -> None:
+def compile_for_level(source: Path, directory: Path, *flags: str) -> None:
     run(
         "c++",
         *FLAGS,
+        *include_options(directory),
         f"-march={LEVEL.name}",
         f"-DMODELWHEEL_LEVEL={LEVEL.identifier}",
         *flags,
@@ -43,13 +41,13 @@ def compile_for_level(source: Path, *flags: str) -> None:
 @pytest.mark.parametrize("header", HEADERS)
 def test_header_stands_alone(header: str, tmp_path: Path) -> None:
     source = tmp_path / "alone.cpp"
-    source.write_text(f'#include "kernels/{header}"\n', encoding="utf-8")
-    compile_for_level(source, "-fsyntax-only")
+    source.write_text(f'#include "{header}"\n', encoding="utf-8")
+    compile_for_level(source, tmp_path, "-fsyntax-only")
 
 
 @pytest.mark.parametrize("header", HEADERS)
 def test_header_keeps_out_of_the_standard_library(header: str) -> None:
-    text = (KERNELS / header).read_text(encoding="utf-8")
+    text = (SOURCES / header).read_text(encoding="utf-8")
     included = set(re.findall(r"#include <(.+)>", text))
     assert included <= {"cstddef", "cstdint", "cstring"}
     used = set(re.findall(r"\bstd::(\w+)", text))
@@ -62,10 +60,12 @@ def test_header_keeps_out_of_the_standard_library(header: str) -> None:
 def test_every_symbol_belongs_to_the_level(optimization: str, tmp_path: Path) -> None:
     """The linker keeps one of several weak symbols of a name: levels must not share any."""
     symbols = []
-    for source in (TESTS / "kernels" / "instantiate.cpp", *KERNELS.glob("*.cpp")):
+    instances = tmp_path / "instances.cpp"
+    write_instances(instances)
+    for source in (instances, *COMPILED):
         target = str(tmp_path / f"{source.stem}.o")
         element = "-DMODELWHEEL_ELEMENT=float"
-        compile_for_level(source, optimization, element, "-c", "-o", target)
+        compile_for_level(source, tmp_path, optimization, element, "-c", "-o", target)
         symbols += [line.split()[-2:] for line in run("nm", target).splitlines()]
     owned = f"{len(LEVEL.identifier)}{LEVEL.identifier}"
     defined = [name for kind, name in symbols if kind not in "Ur" and not name.startswith(".L")]

@@ -15,13 +15,13 @@ from modelwheel.errors import WheelError
 from modelwheel.levels import LEVELS as ALL_LEVELS
 from modelwheel.levels import cmake_flags
 from modelwheel.packaging.sdist import unpack
-from modelwheel.packaging.template import template_directory
 from modelwheel.platforms import PLATFORMS, host_platform
 from modelwheel.release.cross import CROSS_TARGETS
 from modelwheel.release.cross.build import build_environment
 from modelwheel.wheelfile.reports import BENCH_SUFFIX, read_timings
 from tests.support.commands import Modelwheel, run
 from tests.support.emulation import VERSION, ArmPython, UnavailableError, make_python
+from tests.support.kernels import include_options, write_instances
 from tests.support.wheels import make_environment, spec_text
 
 pytestmark = [
@@ -279,7 +279,6 @@ def test_extensions_that_cannot_be_cross_built(
 
 # --- kernels --------------------------------------------------------------------------------------
 
-INSTANTIATE = Path(__file__).parents[1] / "cpp" / "kernels" / "instantiate.cpp"
 WARNINGS = (
     *("-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wpedantic", "-Werror"),
     "-Wno-unused-command-line-argument",  # of those that zig itself adds
@@ -291,12 +290,15 @@ def test_kernels_compile_without_warnings(tag: str, tmp_path: Path) -> None:
     target = CROSS_TARGETS[tag]
     architecture = PLATFORMS[target.platform].architecture
     level = [level for level in ALL_LEVELS.values() if level.architecture == architecture][-1]
+    instances = tmp_path / "instances.cpp"
+    write_instances(instances)
     run(
         build_environment(target)["MODELWHEEL_ZIG"],
         *("c++", "-target", target.zig, "-std=c++17", "-fno-exceptions", "-fno-rtti", *WARNINGS),
         *zig_flags(level.identifier),
-        *(f"-I{template_directory() / 'model' / 'src'}", f"-DMODELWHEEL_LEVEL={level.identifier}"),
-        *("-O0", "-fno-sanitize=all", "-c", INSTANTIATE, "-o", tmp_path / "kernels.o"),
+        *include_options(tmp_path),
+        *(f"-DMODELWHEEL_LEVEL={level.identifier}", "-O0", "-fno-sanitize=all"),
+        *("-c", instances, "-o", tmp_path / "kernels.o"),
     )
 
 

@@ -38,7 +38,7 @@ def test_the_headers_have_the_same_types_and_sizes(tmp_path: Path) -> None:
     source = tmp_path / "rows.cpp"
     source.write_text(
         '#include "modelwheel/buffer.hpp"\n#include "modelwheel/types.h"\n'
-        '#include "kernels/numeric.h"\n'
+        '#include "kernels/base/numeric.h"\n'
         "using namespace modelwheel;\nusing namespace modelwheel::MODELWHEEL_LEVEL;\n"
         "constexpr bool equal(const char *a, const char *b) {\n"
         "  return *a == *b && (*a == 0 || equal(a + 1, b + 1));\n}\n"

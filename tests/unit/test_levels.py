@@ -69,7 +69,7 @@ def test_level_h_has_the_vectors_of_the_row(level: Level) -> None:
 
 def constant(name: str, level: Level) -> int:
     """The value that level.h gives a constant, from the first #if that holds for the level's macros."""
-    text = (SOURCES / "kernels" / "level.h").read_text()
+    text = (SOURCES / "kernels" / "base" / "level.h").read_text()
     blocks = re.findall(r"^#if .*?^#endif", text, re.MULTILINE | re.DOTALL)
     (ladder,) = [block for block in blocks if f"{name} =" in block]
     macros = {f"__{feature.name}__" for feature in features_up_to(level)}

@@ -22,7 +22,7 @@ from ..program.walk import walk
 from .strides import ProductViews
 
 _FEW_COLUMNS = 8
-"""With fewer, vectors run along the inner dimension (gemm_narrow.h), which is then the fastest varying."""
+"""With fewer, vectors run along the inner dimension (`src/kernels/gemm/narrow.h`), which is then the fastest varying."""
 
 Layout = tuple[int, ...]
 """Axes from the fastest varying to the slowest, as in `View.order`."""

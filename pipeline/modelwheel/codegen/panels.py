@@ -2,7 +2,7 @@
 
 A product reads a few columns of its weights at a time. In the rows of a matrix these are far apart and crowd a few sets
 of the cache; in a panel they follow each other (Goto & van de Geijn, "Anatomy of high-performance matrix multiplication",
-ACM TOMS 34(3), 2008). All levels and batch sizes read the same panels (`src/kernels/gemm_shape.h`), so weights are
+ACM TOMS 34(3), 2008). All levels and batch sizes read the same panels (`src/kernels/gemm/shape.h`), so weights are
 still stored once.
 """
 
@@ -18,11 +18,12 @@ from ..program.program import Program
 from ..program.steps import Step
 from ..program.strip_layers import products
 from ..program.walk import slices, walk
+from ..thresholds import THRESHOLDS
 from .constants import Constants
 from .strides import ProductViews, dot_axes
 
-COLUMNS = 16
-"""Of a panel; `kPanel` in `src/kernels/gemm_shape.h`."""
+COLUMNS = THRESHOLDS.panel
+"""Of a panel."""
 
 _FEWEST_COLUMNS = 48
 """The rows of a matrix with fewer are close enough."""

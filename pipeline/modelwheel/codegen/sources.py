@@ -105,7 +105,7 @@ def level_source(
     # own copies.
     includes = "".join(f'#include "kernels/{header}"\n' for header in sorted(headers))
     if uses:
-        includes += '#include "kernels/gemm_uses.h"\n'
+        includes += '#include "kernels/gemm/uses.h"\n'
     if profiled:
         includes += '#include "profile.h"\n'
     rows = ",\n".join(

@@ -99,10 +99,7 @@ class StepWriter:
 
     def parts(self, step: Step) -> int:
         """The most parts in which threads may share a step, at least 1."""
-        parts = count_parts(step, in_loop=self.loops > 0)
-        if parts > 1:
-            self.headers.add("parts.h")
-        return parts
+        return count_parts(step, in_loop=self.loops > 0)
 
     def use(self, element: str, use: str = EVERY_USE) -> None:
         """Notes which kernels of matrix products a step calls; by default, it is known only when it runs."""

@@ -1,4 +1,4 @@
-"""The rows of `modelwheel.resources` as the text that templates put into CMake and TOML files."""
+"""The rows of `modelwheel.resources` as the text that templates put into C++, CMake and TOML files."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from collections.abc import Iterator
 
 from ..levels import cmake_flags
 from ..platforms import PYTHONS, WHEEL_PLATFORMS
+from ..thresholds import header
 
 
 def template_facts() -> dict[str, str]:
     """What every template may use, by the name of the variable."""
     return {
         "level_flags": cmake_flags(),
+        "kernel_thresholds": header(),
         "build_selection": " ".join(f"{python}-*" for python in PYTHONS),
         "container_images": "\n".join(_container_images()),
         "macos_overrides": "\n\n".join(_macos_overrides()),

@@ -113,7 +113,7 @@ def _kernels_template(root: Path) -> Template:
     return {
         place: path
         for place, path in _combined(root, KERNELS_OVERLAYS).items()
-        if place in own | shared or place.parent == directory
+        if place in own | shared or directory in place.parents
     }
 
 

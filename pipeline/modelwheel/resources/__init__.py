@@ -1,7 +1,8 @@
-"""Facts about CPUs, platforms, Pythons and the macros of C headers, as TOML: one row for each. And what each code of a
-message means, as Markdown.
+"""Facts about CPUs, kernels, platforms, Pythons and the macros of C headers, as TOML. And what each code of a message
+means, as Markdown.
 
-`modelwheel.levels`, `modelwheel.platforms`, `modelwheel.spec.names` and `modelwheel.codes` read them; nothing else does.
+`modelwheel.levels`, `modelwheel.thresholds`, `modelwheel.platforms`, `modelwheel.spec.names` and `modelwheel.codes` read
+them; nothing else does.
 """
 
 from __future__ import annotations

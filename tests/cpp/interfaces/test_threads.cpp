@@ -17,7 +17,7 @@
 #include "bindings/recent_calls.h"
 #include "bindings/thread_pool.h"
 #include "check.h"
-#include "kernels/branches.h"
+#include "kernels/parts/branches.h"
 #include "toy_model.h"
 
 namespace {

@@ -1,7 +1,7 @@
 // activation.cpp - the activations against double precision, in units in the last place.
 //
 // Every 9973rd float; the environment variable MODELWHEEL_FLOAT_STEP has another distance, 1 for all floats.
-#include "kernels/activation.h"
+#include "kernels/elementwise/activation.h"
 
 #include <cmath>
 #include <cstdint>
@@ -58,7 +58,7 @@ void check(Activation activation, std::uint32_t step) {
 
 }  // namespace
 
-void test_activation() {
+KERNEL_TEST(activation) {
   const char *step = std::getenv("MODELWHEEL_FLOAT_STEP");
   for (const Activation activation : kActivations) {
     check<kLanes<float>>(activation, step != nullptr ? static_cast<std::uint32_t>(std::atoi(step)) : 9973);

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/activation.h"
+#include "kernels/elementwise/activation.h"
 
 namespace modelwheel::MODELWHEEL_LEVEL {
 

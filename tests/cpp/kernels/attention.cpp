@@ -1,12 +1,12 @@
 // attention.cpp - softmax of rows, and attention with heads in any layout, against the definition in double.
-#include "kernels/attention.h"
+#include "kernels/attention/attention.h"
 
 #include <cmath>
 #include <limits>
 #include <vector>
 
 #include "check.h"
-#include "kernels/mask.h"
+#include "kernels/attention/mask.h"
 #include "random.h"
 #include "ranges.h"
 #include "tests.h"
@@ -225,7 +225,9 @@ void check_mask(Random &random) {
 
 }  // namespace
 
-void test_attention() {
+KERNEL_INSTANCES(attention<float>, attention_scratch<float>)
+
+KERNEL_TEST(attention) {
   Random random(80);
   for (int i = 0; i < 20; ++i) check_mask(random);
   for (int i = 0; i < 400; ++i) {

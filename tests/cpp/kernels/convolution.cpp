@@ -102,7 +102,9 @@ void test_empty() {
 
 }  // namespace
 
-void test_convolution() {
+KERNEL_INSTANCES(convolution<T>, convolution_scratch<T>)
+
+KERNEL_TEST(convolution) {
   test_random<float>(40, 400);
   test_random<double>(41, 120);
   test_depthwise<float>(44, 150);

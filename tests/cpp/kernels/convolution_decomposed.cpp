@@ -42,7 +42,7 @@ Convolution draw_long(Random &random, std::int64_t longest) {
     for (std::int64_t axis = 0; axis < c.rank; ++axis) {
       const bool last = axis == c.rank - 1;
       c.stride[axis] = random.chance(60) ? 1 : random.integer(2, 4);
-      c.kernel_size[axis] = last ? c.stride[axis] * random.integer(kFewestLineTaps, 40) : random.integer(1, 4);
+      c.kernel_size[axis] = last ? c.stride[axis] * random.integer(kLineTaps, 40) : random.integer(1, 4);
       c.reversed[axis] = random.chance(25);
       c.pad_low[axis] = random.integer(-2, c.kernel_size[axis]);
       c.out_size[axis] = last ? random.integer(1, longest) : random.integer(1, 6);
@@ -58,7 +58,7 @@ void test_sums() {
   Random random(94);
   for (int i = 0; i < 80; ++i) {
     const Convolution c = draw_long(random, 90);
-    Both both(c, Method::kDecomposed);
+    Both both(c, kNumberOf<DecomposedMethod>);
     both.fill(random);
     both.run();
     std::int64_t wrong = 0;
@@ -82,7 +82,7 @@ void test_errors() {
   for (int i = 0; i < 100; ++i) {
     const Convolution c = draw_long(random, 200);
     if (!is_mostly_inside(c) || c.out_size[c.rank - 1] < 20) continue;
-    Both both(c, Method::kDecomposed);
+    Both both(c, kNumberOf<DecomposedMethod>);
     both.fill(random);
     const bool positive = random.chance(50);
     for (float &value : both.in) value = positive && value < 0 ? 0 : value;
@@ -99,7 +99,7 @@ void test_not_finite() {
   NotFinite checked;
   for (int i = 0; i < 60; ++i) {
     const Convolution c = draw_long(random, 60);
-    Both both(c, Method::kDecomposed);
+    Both both(c, kNumberOf<DecomposedMethod>);
     checked.check(random, both);
   }
   CHECK(checked.infinite > 1000 && checked.large > 1000);
@@ -109,7 +109,7 @@ void test_not_finite() {
 Convolution draw_preferred(Random &random, std::int64_t longest) {
   for (;;) {
     const Convolution c = draw_long(random, longest);
-    if (method_of<float>(c) == Method::kDecomposed) return c;
+    if (method_of<float>(c) == kNumberOf<DecomposedMethod>) return c;
   }
 }
 
@@ -119,12 +119,12 @@ void test_ranges() {
   int compared = 0;
   for (int i = 0; i < 60; ++i) {
     const Convolution c = draw_preferred(random, 300);
-    Both both(c, Method::kDecomposed);
+    Both both(c, kNumberOf<DecomposedMethod>);
     both.fill(random);
     both.run();
     const int axis = i % 3;
     compared += check_whole_ranges(random, both, axis, axis == 0 ? 1 : axis == 2 ? kPanel : c.rank == 1 ? 2 : 1);
-    if (c.rank == 1 && c.out_size[0] > 1) CHECK(!same_order<float>(c, row_range(c, {1, c.out_size[0]}).shape));
+    if (c.rank == 1 && c.out_size[0] > 1) CHECK(!same_bits<float>(c, row_range(c, {1, c.out_size[0]}).shape));
     Buffer<float> parts(both.winograd.size());
     Buffer<char> scratch(static_cast<std::int64_t>(convolution_scratch<float>(c)));
     const OneThread thread(random, [&c](std::int64_t most) { return convolution_part_scratch<float>(c, most); });
@@ -148,7 +148,7 @@ void test_choice() {
   c.pad_low[0] = 31;
   c = with_dense_steps(c, true);
   CHECK(prefers_decomposed<float>(c) && !prefers_decomposed<double>(c));
-  CHECK(method_of<float>(c) == Method::kDecomposed);
+  CHECK(method_of<float>(c) == kNumberOf<DecomposedMethod>);
   const Division halves = division_of<float>(c, 2);
   CHECK(halves.count() == 2 && halves.along == Along::kRows);
   Convolution other = c;
@@ -170,7 +170,7 @@ void test_epilogues() {
   Random random(98);
   for (int i = 0; i < 12; ++i) {
     const Convolution c = draw_preferred(random, 120);
-    Both both(c, Method::kDecomposed);
+    Both both(c, kNumberOf<DecomposedMethod>);
     both.fill(random);
     both.run();
     check_epilogues(random, c, both.in.data(), both.kernel.data(), both.winograd);
@@ -179,7 +179,7 @@ void test_epilogues() {
 
 }  // namespace
 
-void test_convolution_decomposed() {
+KERNEL_TEST(convolution_decomposed) {
   test_sums();
   test_errors();
   test_not_finite();

@@ -55,7 +55,7 @@ Convolution with_single_axes(const Convolution &line, int before, int after) {
 void test_lines() {
   Random random(58);
   const std::int64_t half = kLanes<float> / 2, features[] = {1, half, kLanes<float>, 3 * kLanes<float>};
-  int divided[static_cast<int>(Method::kAdjacent) + 1] = {};
+  int divided[Methods::kCount] = {};
   for (int i = 0; i < 160; ++i) {
     Convolution c = same_size(1, random.integer(1, random.chance(50) ? 3 : 40), random.pick(features), 1, 1, 1, 1, 0);
     if (random.chance(25)) c = depthwise(c);
@@ -70,14 +70,13 @@ void test_lines() {
     c.in_size[0] = spanned - random.integer(0, 9);
     const Problem problem = with_layouts(random, c, 85);
     const Division division = division_of<float>(problem.c, 2);
-    divided[static_cast<int>(method_of<float>(problem.c))] += division.count() == 2 && division.along == Along::kRows;
+    divided[method_of<float>(problem.c)] += division.count() == 2 && division.along == Along::kRows;
     check<float>(random, problem, 7, random.chance(20));
     check<float>(random, with_layouts(random, with_single_axes(c, i % 3, i % 3 == 0), 85), 7);
   }
-  const auto count = [&divided](Method method) { return divided[static_cast<int>(method)]; };
-  CHECK(count(Method::kWindows) > 3 && count(Method::kDepthwise) > 3);
+  CHECK(divided[kNumberOf<WindowsMethod>] > 3 && divided[kNumberOf<DepthwiseMethod>] > 3);
   // Which of these is quicker depends on the level.
-  CHECK(count(Method::kNarrow) + count(Method::kAdjacent) > 3);
+  CHECK(divided[kNumberOf<NarrowMethod>] + divided[kNumberOf<AdjacentMethod>] > 3);
 }
 
 /// One to a few output features: vectors run along the window.
@@ -114,7 +113,7 @@ void test_narrow() {
 }
 }  // namespace
 
-void test_convolution_lines() {
+KERNEL_TEST(convolution_lines) {
   test_adjacent();
   test_lines();
   test_narrow();

@@ -1,5 +1,5 @@
 // copy_rows.cpp - matrices into some columns of wider ones, against the definition.
-#include "kernels/copy_rows.h"
+#include "kernels/elementwise/copy_rows.h"
 
 #include <cstring>
 
@@ -9,7 +9,9 @@
 
 namespace modelwheel::MODELWHEEL_LEVEL {
 
-void test_copy_rows() {
+KERNEL_INSTANCES(copy_rows<float>)
+
+KERNEL_TEST(copy_rows) {
   Random random(90);
   for (int i = 0; i < 200; ++i) {
     CopyRows c{random.integer(0, 20), random.integer(1, 70), 0};

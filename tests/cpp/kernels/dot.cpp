@@ -1,5 +1,5 @@
 // dot.cpp - matrix products of all element types and layouts, against the definition.
-#include "kernels/dot.h"
+#include "kernels/gemm/parts.h"
 
 #include <cmath>
 #include <initializer_list>
@@ -103,7 +103,7 @@ void check_ranges(Random &random, const Dot &d, const Buffer<In> &lhs, const Buf
   const bool complete = in_ranges(random, divide_up(size, unit), [&](Range units) {
     const Range r{units.begin * unit, smaller_of(units.end * unit, size)};
     const Ranged<Dot> part = axis == 0 ? batch_range(d, r) : axis == 1 ? row_range(d, r) : column_range(d, r);
-    if (!same_order<In>(d, part.shape)) return false;
+    if (!same_bits<In>(d, part.shape)) return false;
     Buffer<char> scratch(static_cast<std::int64_t>(dot_scratch<In, Out>(part.shape)));
     dot<In, Out>(part.shape, lhs.data() + part.left, rhs.data() + part.right, parts.data() + part.out, scratch.data());
     return true;
@@ -269,7 +269,9 @@ void test_generic(std::uint64_t seed) {
 
 }  // namespace
 
-void test_dot() {
+KERNEL_INSTANCES(dot<T, T>, dot_scratch<T>, dot<std::int8_t, std::int32_t>)
+
+KERNEL_TEST(dot) {
   test_fast<float>(1);
   test_fast<double>(2);
   test_panels(7);

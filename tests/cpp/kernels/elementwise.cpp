@@ -1,5 +1,5 @@
 // elementwise.cpp - generated code on the elements of rows, against double precision.
-#include "kernels/elementwise.h"
+#include "kernels/elementwise/elementwise.h"
 
 #include <cmath>
 #include <limits>
@@ -110,7 +110,7 @@ void check_gated_tanh(Random &random) {
 
 }  // namespace
 
-void test_elementwise() {
+KERNEL_TEST(elementwise) {
   Random random(91);
   for (int i = 0; i < 20; ++i) {
     check_gates<1>(random);

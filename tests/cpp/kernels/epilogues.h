@@ -8,7 +8,7 @@
 
 #include "activations.h"
 #include "check.h"
-#include "kernels/epilogue.h"
+#include "kernels/elementwise/epilogue.h"
 #include "methods.h"
 #include "random.h"
 #include "ranges.h"

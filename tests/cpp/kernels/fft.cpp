@@ -1,5 +1,5 @@
 // fft.cpp - Fourier transforms of all kinds and many lengths, against the definition.
-#include "kernels/fft.h"
+#include "kernels/fft/fft.h"
 
 #include <complex>
 #include <vector>
@@ -163,7 +163,9 @@ void test_all(Random &random) {
 
 }  // namespace
 
-void test_fft() {
+KERNEL_INSTANCES(fft<float>, fft<double>, fft_scratch<float>)
+
+KERNEL_TEST(fft) {
   Random random(30);
   test_all<float>(random);
   test_all<double>(random);

@@ -1,12 +1,12 @@
 // lookup.cpp - rows of a table, against the definition, and pooled, against both steps in turn.
-#include "kernels/lookup.h"
+#include "kernels/elementwise/lookup.h"
 
 #include <cmath>
 #include <cstring>
 #include <limits>
 
 #include "check.h"
-#include "kernels/embedding_bag.h"
+#include "kernels/pooling/embedding_bag.h"
 #include "poolings.h"
 #include "random.h"
 #include "tests.h"
@@ -72,7 +72,10 @@ void check_bag(Random &random, const Pooling &p) {
 
 }  // namespace
 
-void test_lookup() {
+KERNEL_INSTANCES(lookup<std::int32_t>, lookup<std::int64_t>, embedding_bag<float, std::int32_t>,
+                 embedding_bag<float, std::int64_t>)
+
+KERNEL_TEST(lookup) {
   Random random(80);
   for (int i = 0; i < 200; ++i) {
     Lookup l{random.integer(1, 40), random.integer(1, 30), random.integer(1, 300), 0};

@@ -1,44 +1,53 @@
-// methods.h - convolutions of any method. Generated code has the method of each in the call.
+// methods.h - convolutions of any method. Generated code has the number of each in the call.
 #pragma once
 
 #include <type_traits>
+#include <utility>
 
-#include "kernels/convolution.h"
-#include "kernels/parts.h"
+#include "kernels/convolution/parts.h"
 
 namespace modelwheel::MODELWHEEL_LEVEL {
 
-/// Calls by(method) with a method as a constant.
-template <class T, class By>
-void with_method(Method method, const By &by) {
-  if constexpr (kHasGemm<T> && sizeof(T) == sizeof(float)) {
-    if (method == Method::kWinograd3x3) return by(std::integral_constant<Method, Method::kWinograd3x3>());
-    if (method == Method::kWinograd3) return by(std::integral_constant<Method, Method::kWinograd3>());
-    if (method == Method::kWinograd5) return by(std::integral_constant<Method, Method::kWinograd5>());
-    if (method == Method::kDecomposed) return by(std::integral_constant<Method, Method::kDecomposed>());
-    if (method == Method::kNarrow) return by(std::integral_constant<Method, Method::kNarrow>());
-    if (method == Method::kAdjacent) return by(std::integral_constant<Method, Method::kAdjacent>());
-  }
-  if (method == Method::kDepthwise) return by(std::integral_constant<Method, Method::kDepthwise>());
-  by(std::integral_constant<Method, Method::kWindows>());
+using MethodNumbers = std::make_index_sequence<Methods::kCount>;
+
+/// Calls by(number) with the number of a method as a constant.
+template <class T, class By, std::size_t... Each>
+void with_number(int number, const By &by, std::index_sequence<Each...>) {
+  const auto call = [&](auto constant) {
+    if constexpr (kMayCompute<T, false, MethodAt<decltype(constant)::value>>) by(constant);
+  };
+  ((number == static_cast<int>(Each) ? call(std::integral_constant<int, Each>()) : void()), ...);
 }
+
+template <class Method, std::size_t... Each>
+constexpr int find_number(std::index_sequence<Each...>) {
+  int number = -1;
+  ((number = std::is_same_v<Method, MethodAt<Each>> ? static_cast<int>(Each) : number), ...);
+  return number;
+}
+
+/// The number of a method.
+template <class Method>
+inline constexpr int kNumberOf = find_number<Method>(MethodNumbers());
 
 /// Computes any convolution; see `convolution_by`.
 template <class T>
 void convolution(const Convolution &c, const T *in, const T *kernel, T *out, void *scratch,
                  const Epilogue<T> *epilogue = nullptr) {
-  with_method<T>(method_of<T>(c), [&](auto method) {
-    convolution_by<T, decltype(method)::value>(c, in, kernel, out, scratch, epilogue);
-  });
+  const auto compute = [&](auto number) {
+    convolution_by<T, decltype(number)::value>(c, in, kernel, out, scratch, epilogue);
+  };
+  with_number<T>(method_of<T>(c), compute, MethodNumbers());
 }
 
 /// The same in parts.
 template <class T>
 void convolution_in_parts(const Shared &shared, const Convolution &c, const T *in, const T *kernel, T *out,
                           void *scratch, const Epilogue<T> *epilogue = nullptr) {
-  with_method<T>(method_of<T>(c), [&](auto method) {
-    convolution_in_parts_by<T, decltype(method)::value>(shared, c, in, kernel, out, scratch, epilogue);
-  });
+  const auto compute = [&](auto number) {
+    convolution_in_parts_by<T, decltype(number)::value>(shared, c, in, kernel, out, scratch, epilogue);
+  };
+  with_number<T>(method_of<T>(c), compute, MethodNumbers());
 }
 
 }  // namespace modelwheel::MODELWHEEL_LEVEL

@@ -1,10 +1,10 @@
 // numeric.cpp - the 16-bit floating-point types over all their values, and the state of random number generators.
-#include "kernels/numeric.h"
+#include "kernels/base/numeric.h"
 
 #include <cmath>
 
 #include "check.h"
-#include "kernels/rng.h"
+#include "kernels/base/rng.h"
 #include "random.h"
 #include "tests.h"
 
@@ -36,7 +36,7 @@ void check_rounding(To convert, FromBits value_of) {
 
 }  // namespace
 
-void test_numeric() {
+KERNEL_TEST(numeric) {
   for (std::uint32_t bits = 0; bits <= 0xFFFF; ++bits) {
     const F16 half{static_cast<std::uint16_t>(bits)};
     const double expected = half_value(half.bits), value = static_cast<double>(to_float(half));
@@ -56,7 +56,9 @@ void test_numeric() {
   CHECK(to_bf16(-INFINITY).bits == 0xFF80);
 }
 
-void test_rng() {
+KERNEL_INSTANCES(get_and_update_state)
+
+KERNEL_TEST(rng) {
   Buffer<std::uint64_t> state(2), out(2);
   state[0] = 0x7012395;
   state[1] = 0;

@@ -1,5 +1,5 @@
 // pooling.cpp - the largest element and the sum of each window, bit by bit against the definition.
-#include "kernels/pooling.h"
+#include "kernels/pooling/parts.h"
 
 #include "check.h"
 #include "poolings.h"
@@ -85,7 +85,9 @@ void test_random(std::uint64_t seed, int count) {
 
 }  // namespace
 
-void test_pooling() {
+KERNEL_INSTANCES(pooling<float>)
+
+KERNEL_TEST(pooling) {
   test_random<float>(60, 400);
   test_random<double>(61, 60);
 }

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "kernels/pooling.h"
+#include "kernels/pooling/pooling.h"
 #include "random.h"
 
 namespace modelwheel::MODELWHEEL_LEVEL {

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <new>
 
-#include "kernels/numeric.h"
+#include "kernels/base/numeric.h"
 
 namespace modelwheel::MODELWHEEL_LEVEL {
 

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "check.h"
-#include "kernels/parts.h"
+#include "kernels/parts/shared.h"
 #include "modelwheel/abi.h"
 #include "random.h"
 

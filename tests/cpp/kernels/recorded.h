@@ -1,7 +1,7 @@
 // recorded.h - which kernels of matrix products are called.
 #pragma once
 
-#include "kernels/gemm_uses.h"
+#include "kernels/gemm/uses.h"
 
 namespace modelwheel::MODELWHEEL_LEVEL {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "kernels/numeric.h"
+#include "kernels/base/numeric.h"
 
 namespace modelwheel::MODELWHEEL_LEVEL {
 

@@ -1,5 +1,5 @@
 // row_reduction.cpp - the largest element and the sum of each window of a row, against the definition in double.
-#include "kernels/row_reduction.h"
+#include "kernels/pooling/row_reduction.h"
 
 #include <cmath>
 #include <limits>
@@ -77,7 +77,9 @@ void test_random(std::uint64_t seed, int count) {
 
 }  // namespace
 
-void test_row_reduction() {
+KERNEL_INSTANCES(row_reduction<float>)
+
+KERNEL_TEST(row_reduction) {
   test_random<float>(70, 600);
   test_random<double>(71, 100);
 }

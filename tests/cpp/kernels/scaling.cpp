@@ -1,5 +1,5 @@
 // scaling.cpp - features of images multiplied by factors, against the definition.
-#include "kernels/scaling.h"
+#include "kernels/elementwise/scaling.h"
 
 #include <cmath>
 #include <cstring>
@@ -47,7 +47,9 @@ void check(Random &random, const Scaling &s) {
 
 }  // namespace
 
-void test_scaling() {
+KERNEL_INSTANCES(scaling_in_parts<float>)
+
+KERNEL_TEST(scaling) {
   Random random(97);
   for (int i = 0; i < 60; ++i) check(random, {random.integer(1, 3), random.integer(1, 9), random.integer(1, 70)});
 }

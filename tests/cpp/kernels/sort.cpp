@@ -1,5 +1,5 @@
 // sort.cpp - sorting and the k largest, against the standard library.
-#include "kernels/sort.h"
+#include "kernels/sorting/sort.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "check.h"
-#include "kernels/top_k.h"
+#include "kernels/sorting/top_k.h"
 #include "random.h"
 #include "tests.h"
 
@@ -155,7 +155,9 @@ void check_top_k(const TopK &t, const Buffer<float> &in) {
 
 }  // namespace
 
-void test_sort() {
+KERNEL_INSTANCES(sort<2>, sort_scratch)
+
+KERNEL_TEST(sort) {
   Random random(20);
   for (const std::int64_t size : {0, 1, 2, 3, 7, 8, 9, 64, 100, 1000}) test_key_and_index(random, 1, size, 1);
   test_key_and_index(random, 3, 17, 1);
@@ -166,7 +168,9 @@ void test_sort() {
   test_bytes();
 }
 
-void test_top_k() {
+KERNEL_INSTANCES(top_k<float>, top_k_scratch)
+
+KERNEL_TEST(top_k) {
   Random random(21);
   for (const std::int64_t size : {1, 2, 5, 33, 500})
     for (const std::int64_t k : {std::int64_t{1}, std::int64_t{2}, std::int64_t{10}, size}) {

@@ -1,5 +1,5 @@
 // strips.cpp - chains of convolutions in strips have the bits of one convolution after the other.
-#include "kernels/strip_parts.h"
+#include "kernels/convolution/strip_parts.h"
 
 #include "activations.h"
 #include "check.h"
@@ -101,7 +101,7 @@ Buffer<T> in_turn(const Convolution (&c)[kLayers], Operands<T> *const (&operands
                   const T *addend, int i = 0) {
   const bool last = i + 1 == kLayers;
   Buffer<T> out(c[i].batch * c[i].out_batch);
-  Buffer<char> scratch(static_cast<std::int64_t>(direct_convolution_scratch<T>(c[i])));
+  Buffer<char> scratch(static_cast<std::int64_t>(convolution_scratch<T, true>(c[i])));
   Epilogue<T> epilogue = operands[i]->epilogue;
   epilogue.sums = epilogue.result = out.data();
   if (last) epilogue.addend = addend;
@@ -248,7 +248,9 @@ void test_plan() {
 
 }  // namespace
 
-void test_strips() {
+KERNEL_INSTANCES(strips<float, 2>)
+
+KERNEL_TEST(strips) {
   test_random<float>(60, 300);
   test_random<double>(61, 60);
   test_plan();

@@ -1,26 +1,20 @@
-// tests.h - what main runs.
+// tests.h - tests of kernels, which register themselves: KERNEL_TEST(name) { ... } in any source of this directory.
 #pragma once
 
-namespace modelwheel::MODELWHEEL_LEVEL {
+struct KernelTest {
+  const char *name;
+  void (*run)();
+};
 
-void test_dot();
-void test_activation();
-void test_attention();
-void test_convolution();
-void test_convolution_decomposed();
-void test_convolution_lines();
-void test_copy_rows();
-void test_elementwise();
-void test_fft();
-void test_lookup();
-void test_numeric();
-void test_pooling();
-void test_rng();
-void test_row_reduction();
-void test_scaling();
-void test_sort();
-void test_strips();
-void test_top_k();
-void test_winograd();
+/// A test that main runs. Its address is in a section of its own, so that nothing happens before main: these sources
+/// are compiled with the instructions of a level, which this CPU may lack.
+#define KERNEL_TEST(test)                                                                           \
+  static void test_##test();                                                                        \
+  static constexpr KernelTest registered_##test = {#test, test_##test};                             \
+  __attribute__((used, section("kernel_tests"))) static const KernelTest *const address_of_##test = \
+      &registered_##test;                                                                           \
+  static void test_##test()
 
-}  // namespace modelwheel::MODELWHEEL_LEVEL
+/// Functions of kernels, for all element types they are for. tests/support/kernels.py makes a source of them that has
+/// nothing else, to look at its symbols and to compile it for other platforms.
+#define KERNEL_INSTANCES(...)

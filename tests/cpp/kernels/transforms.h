@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "check.h"
-#include "kernels/convolution.h"
+#include "kernels/convolution/convolution.h"
 #include "methods.h"
 #include "random.h"
 #include "ranges.h"
@@ -18,12 +18,13 @@ inline std::int64_t num_taps(const Convolution &c) { return window_elements(c) /
 /// Images and weights, and results by the definition's kernel and by a method with transforms.
 struct Both {
   const Convolution &c;
-  Method method;
+  /// Of the method.
+  int method_number;
   Buffer<float> in, kernel, direct, winograd;
 
-  Both(const Convolution &of, Method by)
+  Both(const Convolution &of, int by)
       : c(of),
-        method(by),
+        method_number(by),
         in(of.batch * of.in_batch),
         kernel(num_taps(of) * of.in_features * of.out_features),
         direct(of.batch * of.out_batch),
@@ -37,10 +38,10 @@ struct Both {
   void run() {
     Buffer<char> a(static_cast<std::int64_t>(convolve_gemm_scratch<float>(c)));
     convolve_gemm<float>(c, in.data(), kernel.data(), direct.data(), a.data(), nullptr);
-    Buffer<char> b(static_cast<std::int64_t>(method == Method::kDecomposed ? convolve_decomposed_scratch<float>(c)
-                                                                           : convolve_winograd_scratch<float>(c)));
-    with_method<float>(method, [&](auto by) {
-      convolution_by<float, decltype(by)::value>(c, in.data(), kernel.data(), winograd.data(), b.data());
+    with_method<float>(method_number, [&](auto method) {
+      using Method = decltype(method);
+      Buffer<char> b(static_cast<std::int64_t>(Method::template scratch<float>(c)));
+      Method::template compute<float>(c, in.data(), kernel.data(), winograd.data(), b.data(), nullptr);
     });
   }
 
@@ -140,7 +141,7 @@ inline bool check_whole_ranges(Random &random, const Both &both, int axis, std::
     const Range r{units.begin * unit, smaller_of(units.end * unit, size)};
     const Ranged<Convolution> part =
         axis == 0 ? batch_range(c, r) : as_whole(c, axis == 1 ? row_range(c, r) : column_range(c, r));
-    if (!same_order<float>(c, part.shape)) return false;
+    if (!same_bits<float>(c, part.shape)) return false;
     Buffer<char> scratch(static_cast<std::int64_t>(convolution_scratch<float>(part.shape)));
     convolution<float>(part.shape, both.in.data() + part.left, both.kernel.data() + part.right, parts.data() + part.out,
                        scratch.data());

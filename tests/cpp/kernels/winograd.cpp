@@ -81,6 +81,13 @@ bool is_mostly_inside(const Convolution &c) {
   return inside;
 }
 
+/// The number of Winograd's method for the windows of a convolution, whether or not that is the quickest.
+int winograd_number(const Convolution &c) {
+  if (has_windows<Tiling<3, 3>>(c)) return kNumberOf<WinogradMethod<Tiling<3, 3>>>;
+  return has_windows<Tiling<1, 3>>(c) ? kNumberOf<WinogradMethod<Tiling<1, 3>>>
+                                      : kNumberOf<WinogradMethod<Tiling<1, 5>>>;
+}
+
 void test_errors() {
   Random random(90);
   int compared[2] = {};
@@ -88,13 +95,13 @@ void test_errors() {
     const Convolution c = draw_convolution(random, 24);
     // Sums of windows of which most is padding are shorter.
     if (!prefers_winograd<float>(c) || !is_mostly_inside(c)) continue;
-    Both both(c, winograd_method(c));
+    Both both(c, winograd_number(c));
     both.fill(random);
     const bool positive = random.chance(50);
     for (float &value : both.in) value = positive && value < 0 ? 0 : value;
     both.run();
     check_errors(both, 4000);
-    ++compared[winograd_method(c) != Method::kWinograd3x3];
+    ++compared[winograd_number(c) != kNumberOf<WinogradMethod<Tiling<3, 3>>>];
   }
   CHECK(compared[0] > 10 && compared[1] > 10);
 }
@@ -104,7 +111,7 @@ void test_not_finite() {
   NotFinite checked;
   for (int i = 0; i < 60; ++i) {
     const Convolution c = draw_convolution(random, 16);
-    Both both(c, winograd_method(c));
+    Both both(c, winograd_number(c));
     checked.check(random, both);
   }
   CHECK(checked.infinite > 1000 && checked.large > 1000);
@@ -117,13 +124,13 @@ void test_ranges() {
   for (int i = 0; i < 60; ++i) {
     const Convolution c = draw_convolution(random, 30);
     if (!prefers_winograd<float>(c)) continue;
-    Both both(c, winograd_method(c));
+    Both both(c, winograd_number(c));
     both.fill(random);
     both.run();
     const int axis = i % 3;
     const int side = tile_side(c.kernel_size[0]);
     compared += check_whole_ranges(random, both, axis, axis == 0 ? 1 : axis == 1 ? side : kPanel);
-    if (side > 1 && c.out_size[0] > 1) CHECK(!same_order<float>(c, row_range(c, {1, c.out_size[0]}).shape));
+    if (side > 1 && c.out_size[0] > 1) CHECK(!same_bits<float>(c, row_range(c, {1, c.out_size[0]}).shape));
   }
   CHECK(compared > 10);
 }
@@ -133,16 +140,16 @@ void test_choice() {
   const std::int64_t pads[4] = {1, 1, 1, 1};
   const Convolution large = with_sides(1, 28, 28, 64, 64, pads, true);
   CHECK(prefers_winograd<float>(large) && !prefers_winograd<double>(large));
-  CHECK(same_order<float>(large, row_range(large, {0, 14}).shape));
-  CHECK(!same_order<float>(large, row_range(large, {0, 1}).shape));
+  CHECK(same_bits<float>(large, row_range(large, {0, 14}).shape));
+  CHECK(!same_bits<float>(large, row_range(large, {0, 1}).shape));
   // Unless it is computed as the whole, where there are enough tiles for a product.
   const Convolution small = with_sides(1, 25, 5, 64, 64, pads, true);
   CHECK(prefers_winograd<float>(small));
   const Ranged<Convolution> parts[] = {column_range(small, {0, kPanel}), row_range(small, {14, 25}),
                                        row_range(small, {24, 25})};
   for (const Ranged<Convolution> &part : parts) {
-    CHECK(same_order<float>(small, part.shape) == prefers_winograd<float>(part.shape));
-    CHECK(same_order<float>(small, as_whole(small, part).shape) == fits_winograd<float>(part.shape));
+    CHECK(same_bits<float>(small, part.shape) == prefers_winograd<float>(part.shape));
+    CHECK(same_bits<float>(small, as_whole(small, part).shape) == fits_winograd<float>(part.shape));
   }
   CHECK(fits_winograd<float>(column_range(small, {0, kPanel}).shape));
   Convolution other = large;
@@ -166,7 +173,7 @@ void test_epilogues() {
   for (int i = 0; i < 18; ++i) {
     const Convolution c = draw_convolution(random, 30);
     if (!prefers_winograd<float>(c)) continue;
-    Both both(c, winograd_method(c));
+    Both both(c, winograd_number(c));
     both.fill(random);
     both.run();
     check_epilogues(random, c, both.in.data(), both.kernel.data(), both.winograd);
@@ -175,7 +182,7 @@ void test_epilogues() {
 
 }  // namespace
 
-void test_winograd() {
+KERNEL_TEST(winograd) {
   test_errors();
   test_not_finite();
   test_ranges();

@@ -45,7 +45,7 @@ def test_attention_is_a_table_and_a_call() -> None:
     few, many = "{84, 4, 12, 1}", "{60, 4, 12, 1}"
     values = f"{{2, 3, 7, 5, 4, 4, 0.5, {few}, {many}, {many}, {few}}}"
     assert writer.tables == [f"constexpr Attention b_attention_0 = {values};"]
-    assert writer.headers == {"attention.h"}
+    assert writer.headers == {"attention/attention.h"}
     assert writer.uses == {"float": ["every_use()"]}
     assert writer.scratch.ends == ["0 + attention_scratch<float>(b_attention_0)"]
     (call,) = writer.write([_attention(7000)])
@@ -104,7 +104,7 @@ def test_a_mask_is_a_type_and_a_call() -> None:
     assert operands == "  { const void *const in[] = {a0};"
     assert call == f"    compute_mask<{name}>(b_maskshape_0, in, as<std::int32_t>(a1)); }}"
     assert writer.tables == ["constexpr MaskShape b_maskshape_0 = {4, 1, 1, 5, 16};"]
-    assert writer.headers == {"mask.h"}
+    assert writer.headers == {"attention/mask.h"}
     assert "v0 = static_cast<const std::int32_t *>(in[0])[place_of({3, 5, 0, 0, 1}, p)];" in text
     assert "const bool v2 = v0 != v1;\n    return v2 ? -1 : 0;" in text
 

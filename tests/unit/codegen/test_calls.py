@@ -151,11 +151,11 @@ def test_strips_are_tables_and_a_call_without_the_memory_between() -> None:
     assert "strips(b_convolution_0, layers, as<const float>(a0), as<float>(a4), arena + 0);" in text
     assert writer.tables[0].startswith("constexpr Convolution b_convolution_0[] = {{2, 1, 8, 8, 1,")
     assert writer.scratch.ends == ["0 + strips_scratch<float>(b_convolution_0)"]
-    assert writer.headers == {"strips.h"}
+    assert writer.headers == {"convolution/strips.h"}
     text = "\n".join(writer.write([_strips(1_000_000)]))
     assert "strips_in_parts({threads, 2}, b_convolution_1, layers, as<const float>(a0)," in text
     assert writer.scratch.parts == ["strips_scratch<float>(b_convolution_1)"]
-    assert writer.headers == {"strips.h", "strip_parts.h", "parts.h"}
+    assert writer.headers == {"convolution/strips.h", "convolution/strip_parts.h"}
 
 
 def test_threads_may_share_a_large_step() -> None:
@@ -169,7 +169,7 @@ def test_threads_may_share_a_large_step() -> None:
         "dot_part_scratch<float>(b_dot_0, 2)",
         "dot_part_scratch<float>(b_dot_1, 5)",
     ]
-    assert writer.headers == {"dot.h", "parts.h"}
+    assert writer.headers == {"gemm/dot.h", "gemm/parts.h"}
     assert writer.uses == {
         "float": [
             "dot_part_uses<float>(b_dot_0, 2, false)",
@@ -228,7 +228,7 @@ def test_a_reduction_of_rows_is_a_table_and_a_call() -> None:
     assert call == "  row_reduction<float>(b_rowreduction_0, as<const float>(a0), as<float>(a1));"
     values = "{Reducer::kSum, 0.0, 3, 100, 4, 32, 14}"
     assert writer.tables == [f"constexpr RowReduction b_rowreduction_0 = {values};"]
-    assert writer.headers == {"row_reduction.h"}
+    assert writer.headers == {"pooling/row_reduction.h"}
 
 
 @pytest.mark.parametrize("rows", [10, 4000])
@@ -261,7 +261,7 @@ def test_a_copy_of_rows_is_a_table_and_a_call(rows: int) -> None:
     (call,) = writer.write([step])
     assert call == "  copy_rows<float>(b_copyrows_0, as<const float>(a0), as<float>(a1 + 16));"
     assert writer.tables == [f"constexpr CopyRows b_copyrows_0 = {{{rows}, 8, 12}};"]
-    assert writer.headers == {"copy_rows.h"}
+    assert writer.headers == {"elementwise/copy_rows.h"}
 
 
 def test_a_copy_of_columns_is_refused() -> None:
@@ -287,7 +287,7 @@ def test_a_lookup_is_a_table_and_a_call() -> None:
     (call,) = writer.write([lookup])
     assert call == "  lookup(b_lookup_0, a0, as<const std::int32_t>(a1), a2);"
     assert writer.tables == ["constexpr Lookup b_lookup_0 = {6, 7, 20, 7};"]
-    assert writer.headers == {"lookup.h"}
+    assert writer.headers == {"elementwise/lookup.h"}
 
 
 def test_an_embedding_bag_has_the_tables_of_its_lookup_and_its_pooling() -> None:
@@ -304,7 +304,7 @@ def test_an_embedding_bag_has_the_tables_of_its_lookup_and_its_pooling() -> None
         "as<float>(a3));"
     )
     assert writer.tables[1].endswith(" 2, 5, {3, 1}, {3, 1}, {1, 1}, {1, 1}, {0, 0}, 5, 1.0, 1.0};")
-    assert writer.headers == {"embedding_bag.h"}
+    assert writer.headers == {"pooling/embedding_bag.h"}
 
 
 # --- others -------------------------------------------------------------------------------------------

@@ -36,7 +36,7 @@ def test_threads_run_branches_in_parallel() -> None:
         "  if (!run_branches({threads, 2}, 1, [&](std::int64_t number, const Threads &own, char *memory) "
         "{ return branches_b_0(number, in, out, arena, own, memory); }, arena + 0)) return false;"
     )
-    assert "branches.h" in writer.headers
+    assert "parts/branches.h" in writer.headers
     # Each has scratch memory of its own, and the first thread all of it if it is alone.
     assert writer.scratch.parts == [f"dot_scratch<float>(b_dot_{number})" for number in (0, 1)]
     (end,) = writer.scratch.ends

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import pytest
 
@@ -11,7 +9,6 @@ from modelwheel.codegen import Constants, pack_weights
 from modelwheel.codegen.calls import CALLS
 from modelwheel.codegen.panels import COLUMNS, weights_of
 from modelwheel.codegen.writer import StepWriter
-from modelwheel.packaging.template import template_directory
 from modelwheel.program import ops
 from modelwheel.program.arrays import Allocation, ArrayShape
 from modelwheel.program.steps import Step
@@ -213,8 +210,3 @@ def test_kernels_of_groups_or_by_other_axes_stay_as_they_are() -> None:
     assert weights_of(_convolution(features=1000)) is None
     other = array((3, 3, 16, 48), (2, 3, 1, 0), 1)
     assert weights_of(_convolution(kernel=other)) is None
-
-
-def test_the_kernels_have_the_same_panels() -> None:
-    text = (template_directory() / "model/src/kernels/gemm_shape.h").read_text(encoding="utf-8")
-    assert re.findall(r"kPanel = (\d+);", text) == [str(COLUMNS)]

@@ -32,7 +32,7 @@ def test_the_level_file_names_every_variant() -> None:
     assert "constexpr std::size_t end_b4_0 = 128 + dot_scratch<float>(b4_dot_0);" in text
     assert "constexpr std::size_t arena_bytes_b4 = larger(128, end_b4_0);" in text
     assert text == level_source(V3, variants, {"ab" * 32: 0}, states=0)
-    assert '#include "kernels/gemm_uses.h"' in text
+    assert '#include "kernels/gemm/uses.h"' in text
     assert "constexpr GemmUses float_uses_1 = dot_uses<float>(b4_dot_0, false);" in text
     assert "constexpr GemmUses float_each[] = {float_uses_0, float_uses_1};" in text
     assert "MODELWHEEL_GEMM_CALLS(float, LinkedCalls<float, float_uses>)" in text

@@ -48,7 +48,7 @@ def _render(project: Path, described: Manifest, **arrays: Any) -> Path:
         generated.mkdir()
         for name in ("model_tables", "program_x86_64", "program_x86_64_v3"):
             (generated / f"{name}.cpp").touch()
-        (generated / "kernels.txt").write_text("convolution_gemm_float\ngemm_double\n")
+        (generated / "kernels.txt").write_text("windows_float\ngemm_double\n")
     (project / "weights").mkdir()
     (project / described.weights).touch()
     (project / "python").mkdir()
@@ -192,11 +192,11 @@ def test_the_makefile_knows_the_platform_of_a_compiler(
         assert done.returncode == 0
         assert f"-c platforms/{platform}/generated/model_tables.cpp" in done.stdout
         assert f"platforms/{platform}/objects/x86-64_b1.o" in done.stdout
-        kernel = f"build/{platform}/kernel_convolution_gemm_float-x86_64_v3.o"
+        kernel = f"build/{platform}/kernel_windows_float-x86_64_v3.o"
         (line,) = (line for line in done.stdout.splitlines() if line.endswith(f"-o {kernel}"))
         assert "-march=x86-64-v3 " in line
         assert "-DMODELWHEEL_LEVEL=x86_64_v3 -DMODELWHEEL_ELEMENT=float" in line
-        assert "-c src/kernels/convolution_gemm.cpp " in line
+        assert "-c src/kernels/convolution/windows.cpp " in line
         assert ("mingw.o" in done.stdout) == (platform == "windows-amd64")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -22,9 +23,19 @@ from modelwheel.packaging.template import (
 )
 from modelwheel.program import ops
 from modelwheel.program.steps import Step
+from modelwheel.thresholds import header
 from tests.support.programs import array, matmul_program, part, pooling
 
 KERNELS = template_directory() / "model" / "src" / "kernels"
+COMPILED = sorted(KERNELS.glob("*/*.cpp"))
+"""Found by their names alone, in whatever folder they are."""
+FAMILIES = (
+    *("base", "parts", "elementwise", "sorting", "fft", "gemm", "pooling"),
+    *("attention", "convolution"),
+)
+"""The folders of kernels: a header includes its own family and earlier ones. So threads that share a step by its rows
+know nothing of how convolutions are divided."""
+LARGEST_FOLDER = 20
 ANY_PROGRAM = shlex.quote(Path(sys.executable).as_posix())
 """Stands for a compiler: it has a version."""
 
@@ -41,18 +52,32 @@ def test_their_project_has_what_it_includes_and_knows_no_model(tmp_path: Path) -
     render(kernels_template(), {}, tmp_path)
     for name in re.findall(r"include\((.+)\)", (tmp_path / "CMakeLists.txt").read_text()):
         assert "MODEL_MODULE" not in (tmp_path / name).read_text()
-    for source in (tmp_path / "src" / "kernels").iterdir():
-        for name in re.findall(r'#include "(.+)"', source.read_text()):
-            assert (source.parent / name).is_file()
+    sources = [*tmp_path.glob("src/kernels/*/*.h"), *tmp_path.glob("src/kernels/*/*.cpp")]
+    included = {name for one in sources for name in re.findall(r'#include "(.+)"', one.read_text())}
+    assert [name for name in sorted(included) if not (tmp_path / "src" / name).is_file()] == []
+    assert (tmp_path / "src/kernels/base/thresholds.h").read_text() == f"{header()}\n"
+
+
+def test_a_folder_of_headers_is_no_corridor() -> None:
+    counted = Counter(path.parent.name for path in KERNELS.rglob("*.h*"))
+    assert {name for name, headers in counted.items() if headers > LARGEST_FOLDER} == set()
+
+
+def test_headers_of_a_family_include_families_below_it() -> None:
+    for path in (*KERNELS.rglob("*.h"), *COMPILED):
+        own = FAMILIES.index(path.parent.name)
+        for name in re.findall(r'#include "(.+)"', path.read_text()):
+            family = name.split("/")[1]
+            assert FAMILIES.index(family) <= own, f"{path} includes {name}"
 
 
 def test_a_source_defines_what_its_header_declares() -> None:
     pattern = r"template [^;]*?(\w+(?:<float, [^>]+>)?)(?:<float>)?\("
-    declaring = [path for path in KERNELS.glob("*.h") if "\nextern template" in path.read_text()]
-    assert {path.stem for path in declaring} == {path.stem for path in KERNELS.glob("*.cpp")}
-    for header in declaring:
-        declared = re.findall(rf"\nextern {pattern}", header.read_text())
-        source = header.with_suffix(".cpp").read_text().replace("<Element", "<float")
+    declaring = [path for path in KERNELS.rglob("*.h") if "\nextern template" in path.read_text()]
+    assert {path.with_suffix(".cpp") for path in declaring} == set(COMPILED)
+    for path in declaring:
+        declared = re.findall(rf"\nextern {pattern}", path.read_text())
+        source = path.with_suffix(".cpp").read_text().replace("<Element", "<float")
         assert set(declared) == set(re.findall(rf"\n{pattern}", source))
 
 
@@ -74,9 +99,10 @@ def test_every_source_is_listed_for_a_step() -> None:
     assert kernels_of(dot) == {"epilogue", "gemm"}
     assert kernels_of(pool) == {"pooling"}
     assert kernels_of(fft) == {"fft"}
-    convolved = {path.stem for path in KERNELS.glob("convolution_*.cpp")} | {"epilogue", "gemm"}
+    convolved = {path.stem for path in COMPILED if path.parent.name == "convolution"}
+    convolved |= {"epilogue", "gemm"}
     listed = convolved | kernels_of(dot, pool, fft)
-    assert listed == {path.stem for path in KERNELS.glob("*.cpp")}
+    assert sorted(listed) == sorted(path.stem for path in COMPILED)  # a name for each
 
 
 def test_a_key_holds_the_kernel_its_level_and_what_the_compiler_is_told(

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/threads.h"
+#include "kernels/parts/threads.h"
 #include "modelwheel/abi.h"
 
 namespace modelwheel {

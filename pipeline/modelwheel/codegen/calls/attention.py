@@ -28,7 +28,7 @@ def write(writer: StepWriter, step: Step, op: Attention) -> Iterator[str]:
         strides += [_strides(mask) for mask in masks.values()]
         strides.append(double_or_infinity(op.replacement))
     table = writer.table("Attention", [*sizes, *strides])
-    scratch = writer.needs("attention.h", f"attention_scratch<float>({table})")
+    scratch = writer.needs("attention/attention.h", f"attention_scratch<float>({table})")
     writer.use("float")
     operands = [table, *map(first_element, (query, key, value))]
     operands += [first_element(output, written=True), scratch]

@@ -46,7 +46,7 @@ def write_branches(writer: StepWriter, step: Step, _: Branches) -> Iterator[str]
         for branch in step.regions:
             yield from writer.write(branch, depth=0)
         return
-    writer.headers.add("branches.h")
+    writer.headers.add("parts/branches.h")
     name = f"branches_{writer.prefix}_{len(writer.functions)}"
     lines = [f"{INDENT}switch (number) {{"]
     with writer.scratch.of_branches() as sizes:

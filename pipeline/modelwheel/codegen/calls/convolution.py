@@ -14,7 +14,7 @@ from ..tables import convolution_values
 from ..writer import StepWriter
 from .products import ProductKernel, packed, write_product
 
-_TRANSFORMS = ("convolution_decomposed", "convolution_winograd")
+_TRANSFORMS = ("decomposed", "winograd")
 """The kernels of convolutions by transforms, which are for floats alone."""
 
 
@@ -30,7 +30,7 @@ def write(writer: StepWriter, step: Step, op: Convolution) -> Iterator[str]:
         writer.use(types)
     # The C++ compiler chooses how a convolution is computed: the library has no other kernels for it.
     suffix = f"_by<{types}, method_of<{types}>({table})>"
-    kernel = ProductKernel("convolution", types, suffix, table)
+    kernel = ProductKernel("convolution", "convolution", types, suffix, table)
     return write_product(writer, step, kernel, op.epilogue, parts)
 
 
@@ -38,5 +38,5 @@ def library(step: Step) -> Iterator[str]:
     """Kernels of its element type. Doubles are summed as the definition says."""
     element = cpp_type(step.inputs["input"])
     transforms = _TRANSFORMS if element == "float" else ()
-    sources = ("convolution_depthwise", "convolution_gemm", "epilogue", "gemm")
+    sources = ("depthwise", "epilogue", "gemm", "windows")
     return compiled(element, *sources, *transforms)

@@ -24,5 +24,5 @@ def write(writer: StepWriter, step: Step, _: Copy) -> Iterator[str]:
         yield f"std::memcpy({pointer(target.slice)}, {pointer(source.slice)}, {source.slice.size});"
         return
     table = writer.table("CopyRows", [*target.shape, target.strides[0]])
-    writer.headers.add("copy_rows.h")
+    writer.headers.add("elementwise/copy_rows.h")
     yield f"copy_rows<float>({table}, {elements(source)}, {elements(target, written=True)});"

@@ -36,7 +36,7 @@ def write(writer: StepWriter, step: Step, op: Dot) -> Iterator[str]:
         if parts > 1:
             use = f"dot_part_uses<{types}>({table}, {parts}, {added})"
         writer.use(types, use)
-    kernel = ProductKernel("dot", types, f"<{types}>", table)
+    kernel = ProductKernel("gemm", "dot", types, f"<{types}>", table)
     return write_product(writer, step, kernel, op.epilogue, parts)
 
 

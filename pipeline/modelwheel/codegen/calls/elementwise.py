@@ -18,7 +18,7 @@ def write(writer: StepWriter, step: Step, op: Elementwise) -> Iterator[str]:
     """A call of `elementwise`, with the memory of what is read, of conditions and of what is written."""
     reads, writes = step.inputs_of("read"), step.outputs_of("write")
     name, writer.types[name] = _type(op, reads, writes)
-    writer.headers.add("elementwise.h")
+    writer.headers.add("elementwise/elementwise.h")
     floats, conditions = _by_type(reads)
     yield "{"
     yield _planes("reads", [reads[number] for number in floats], "float")

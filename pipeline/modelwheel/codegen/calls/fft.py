@@ -21,7 +21,7 @@ def write(writer: StepWriter, step: Step, op: Fft) -> Iterator[str]:
     """
     element = _element(step)
     table = writer.table("Fft", _values(step, op))
-    scratch = writer.needs("fft.h", f"fft_scratch<{element}>({table})")
+    scratch = writer.needs("fft/fft.h", f"fft_scratch<{element}>({table})")
     source, target = step.inputs["input"].slice, step.outputs["output"].slice
     yield f"fft<{element}>({table}, {pointer(source)}, {pointer(target)}, {scratch});"
 

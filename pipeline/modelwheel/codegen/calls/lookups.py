@@ -14,7 +14,7 @@ from ..writer import StepWriter
 def write_lookup(writer: StepWriter, step: Step, op: Lookup) -> Iterator[str]:
     """A call of `lookup`."""
     table, operands = _table(writer, step, op)
-    writer.headers.add("lookup.h")
+    writer.headers.add("elementwise/lookup.h")
     yield f"lookup({table}, {operands}, {pointer(step.outputs['output'].slice)});"
 
 
@@ -25,7 +25,7 @@ def write_embedding_bag(writer: StepWriter, step: Step, op: EmbeddingBag) -> Ite
     *_, features = output.shape
     # The rows that are looked up would follow each other.
     pooling = writer.table("Pooling", pooling_values(op.pooling, op.in_size, features, output))
-    writer.headers.add("embedding_bag.h")
+    writer.headers.add("pooling/embedding_bag.h")
     target = elements(output, written=True)
     yield f"embedding_bag<float>({table}, {pooling}, {operands}, {target});"
 

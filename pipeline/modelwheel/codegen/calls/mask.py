@@ -19,7 +19,7 @@ def write(writer: StepWriter, step: Step, op: Mask) -> Iterator[str]:
     views, output = step.inputs_of("read"), step.outputs["output"]
     memory = _memory(views)
     name, writer.types[name] = _type(op, views, memory)
-    writer.headers.add("mask.h")
+    writer.headers.add("attention/mask.h")
     # C++ has no empty arrays.
     addresses = [pointer(view.slice) for view in memory] or ["nullptr"]
     yield f"{{ const void *const in[] = {braces(addresses)};"

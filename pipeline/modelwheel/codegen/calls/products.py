@@ -22,6 +22,8 @@ _OPERANDS = ("bias", "scale", "shift", "addend")
 class ProductKernel:
     """The kernel of a product with its table."""
 
+    family: str
+    """The folder of its headers (`gemm`)."""
     name: str
     """`dot`: also the prefix of the functions that return its scratch memory."""
     types: str
@@ -91,8 +93,9 @@ def write_product(
     writer: StepWriter, step: Step, kernel: ProductKernel, epilogue: Epilogue | None, parts: int
 ) -> Iterator[str]:
     """The call of a product, with what follows it if there is an epilogue."""
-    writer.headers.add(f"{kernel.name}.h")
+    writer.headers.add(f"{kernel.family}/{kernel.name}.h")
     if parts > 1:
+        writer.headers.add(f"{kernel.family}/parts.h")
         writer.scratch.parts.append(kernel.part_scratch(parts))
     if epilogue is None:
         views = ProductViews.of(step)

@@ -17,6 +17,6 @@ def write(writer: StepWriter, step: Step, op: RandomState) -> Iterator[str]:
     # (RngGetAndUpdateStateThunk). They are at the start of the arena.
     offset = writer.random_states * RANDOM_STATE_BYTES
     writer.random_states += 1
-    writer.headers.add("rng.h")
+    writer.headers.add("base/rng.h")
     target = pointer(step.outputs["state"].slice)
     yield f"get_and_update_state(arena + {offset}, {op.delta}, {target});"

@@ -17,8 +17,9 @@ def write_pooling(writer: StepWriter, step: Step, op: Pooling) -> Iterator[str]:
     source, target = step.inputs["input"], step.outputs["output"]
     in_size, column_stride = source.shape[1:3], source.strides[2]
     table = writer.table("Pooling", pooling_values(op, in_size, column_stride, target))
-    writer.headers.add("pooling.h")
+    writer.headers.add("pooling/pooling.h")
     if (parts := writer.parts(step)) > 1:
+        writer.headers.add("pooling/parts.h")
         writer.scratch.parts.append("0")
     operands = f"{table}, {elements(source)}, {elements(target, written=True)}"
     yield f"{kernel_call('pooling', '<float>', parts)}{operands});"
@@ -35,5 +36,5 @@ def write_row_reduction(writer: StepWriter, step: Step, op: RowReduction) -> Ite
     (rows, size), (_, windows) = source.shape, target.shape
     values = [*reducer(op), rows, size, windows, op.window, op.pad_low]
     table = writer.table("RowReduction", values)
-    writer.headers.add("row_reduction.h")
+    writer.headers.add("pooling/row_reduction.h")
     yield f"row_reduction<float>({table}, {elements(source)}, {elements(target, written=True)});"

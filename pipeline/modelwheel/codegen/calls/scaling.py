@@ -14,7 +14,7 @@ def write(writer: StepWriter, step: Step, _: Scaling) -> Iterator[str]:
     """A call of `scaling`."""
     source, factors, target = step.inputs["input"], step.inputs["factors"], step.outputs["output"]
     table = writer.table("Scaling", source.shape)
-    writer.headers.add("scaling.h")
+    writer.headers.add("elementwise/scaling.h")
     if (parts := writer.parts(step)) > 1:
         writer.scratch.parts.append("0")
     operands = [table, elements(source), elements(factors), elements(target, written=True)]

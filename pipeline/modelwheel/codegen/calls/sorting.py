@@ -23,7 +23,7 @@ def write_sort(writer: StepWriter, step: Step, op: Sort) -> Iterator[str]:
     item_bytes = [view.element_type.item_bytes for view in operands]
     values = [*sort_extents(step, op), len(item_bytes), braces(item_bytes)]
     table = writer.table("Sort", values)
-    scratch = writer.needs("sort.h", f"sort_scratch({table})")
+    scratch = writer.needs("sorting/sort.h", f"sort_scratch({table})")
     addresses = braces(pointer(view.slice) for view in operands)
     yield f"sort({table}, {op.comparator}, {addresses}, {scratch});"
 
@@ -32,7 +32,7 @@ def write_top_k(writer: StepWriter, step: Step, _: TopK) -> Iterator[str]:
     """A call of `top_k`."""
     values, output = step.inputs["values"], step.outputs["output"]
     table = writer.table("TopK", [*values.shape, output.shape[1]])
-    scratch = writer.needs("top_k.h", f"top_k_scratch({table})")
+    scratch = writer.needs("sorting/top_k.h", f"top_k_scratch({table})")
     indices = elements(step.outputs["indices"], written=True, element="std::int32_t")
     operands = [table, elements(values), elements(output, written=True), indices, scratch]
     yield f"top_k<float>({', '.join(operands)});"

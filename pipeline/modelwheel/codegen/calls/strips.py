@@ -22,10 +22,10 @@ def write(writer: StepWriter, step: Step, op: Strips) -> Iterator[str]:
     table = _table(writer, op, layers)
     source, sums = step.inputs["input"], ProductViews.of(layers[-1]).sums
     element = cpp_type(sums)
-    scratch = writer.needs("strips.h", f"strips_scratch<{element}>({table})")
+    scratch = writer.needs("convolution/strips.h", f"strips_scratch<{element}>({table})")
     writer.use(element)
     if (parts := writer.parts(step)) > 1:
-        writer.headers.add("strip_parts.h")
+        writer.headers.add("convolution/strip_parts.h")
         writer.scratch.parts.append(f"strips_scratch<{element}>({table})")
     rows = []
     yield "{"

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from ...dtypes import ElementType
 from ...program.arrays import Slice, overlap
+from ...thresholds import WIDEST_LANES
 from ..ir import thunks as p
 from ..ir.masks import MaskCode, MaskOperation
 from ..ir.match import Value
@@ -17,8 +18,8 @@ from .epilogues import Emitted, Steps
 from .match.mask_code import mask_code
 from .match.softmaxes import Softmax
 
-_TOGETHER = 16
-"""Elements of the longest vector: rows are read to the next multiple."""
+_TOGETHER = WIDEST_LANES
+"""Rows are read to the next multiple."""
 
 
 @dataclass

@@ -11,14 +11,13 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ...program.arrays import ALIGNMENT, Slice, covers, overlap
+from ...thresholds import THRESHOLDS
 from ..ir import thunks as p
 from ..ir.memory import Memory, replaced
 from ..ir.thunk_walk import read, slices, walk, written
 
 _Branch: TypeAlias = tuple[p.Thunk, ...]
 
-_MOST_BRANCHES = 16
-"""As many as the runtime divides a step into (`kMostParts`)."""
 _MOST_BETWEEN = 64
 """Steps between two loops: where the search ends."""
 _FEW_BYTES = 128 * 1024
@@ -74,7 +73,7 @@ class _Group:
         group = cls(start, position + 1, [tuple(thunks[start : position + 1])])
         last = min(len(thunks), position + _MOST_BETWEEN)
         for number in range(position + 1, last):
-            if len(group.branches) == _MOST_BRANCHES:
+            if len(group.branches) == THRESHOLDS.most_parts:
                 break
             if _is_loop(thunks[number]) and not group._add(thunks, number, space):
                 break

@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ...program.arrays import Slice, overlap
+from ...thresholds import WIDEST_LANES
 from ..ir import thunks as p
 from ..ir.memory import Memory, moved_readers, writing_to
 from ..ir.thunk_walk import read, slices, walk, written
 from .epilogues import columns_of
 
-_COLUMNS = 16
+_COLUMNS = WIDEST_LANES
 """Results with a multiple of it have whole vectors at each level, so that each element is finished once."""
 
 _SMALLEST = 64 * 1024

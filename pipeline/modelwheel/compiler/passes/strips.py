@@ -15,6 +15,7 @@ from ...dtypes import ElementType
 from ...program import ops
 from ...program.arrays import overlap
 from ...program.spatial_axes import SpatialExtents, axes_in_use, spatial_sizes
+from ...thresholds import THRESHOLDS, WIDEST_LANES
 from ..ir import thunks as p
 from ..ir.hlo import Module
 from ..ir.match import is_row_major, value_of
@@ -29,11 +30,11 @@ _MAX_WEIGHT_BYTES = 256 * 1024
 """More weights would not stay in the cache beside the results, and every strip reads them again."""
 _MIN_FEATURES = 8
 """With fewer, products take other kernels, which need many rows."""
-_TRANSFORMED = {(3, 3): 16, (3,): 64, (1, 3): 64, (5,): 64, (1, 5): 64}
+_TRANSFORMED = {
+    (3, 3): WIDEST_LANES,
+    **dict.fromkeys(((3,), (1, 3), (5,), (1, 5)), THRESHOLDS.winograd_line_features),
+}
 """Windows of convolutions that are computed by transforms, with the fewest features of their inputs."""
-_MIN_LONG_TAPS = 6
-_MIN_LONG_SUMS = 97
-"""Windows of so many taps, for each place of a stride, are decomposed if sums of a quarter of them are long enough."""
 _ROW = ops.Window(
     size=1, stride=1, pad_low=0, pad_high=0, kernel_dilation=1, base_dilation=1, reversed=False
 )
@@ -169,22 +170,23 @@ def _is_plain(c: p.Convolution) -> bool:
 
 
 def _is_transformed(c: p.Convolution) -> bool:
-    """Whether the kernels have a faster way for whole images (`src/kernels/convolution_winograd.h`, `decomposed_plan.h`)."""
+    """Whether the kernels have a faster way for whole images (`convolution/winograd_plan.h` and `decomposed_plan.h` in
+    `src/kernels/`)."""
     features = c.input.shape[c.input_axes.feature]
     columns = c.output.shape[c.output_axes.feature]
     if c.feature_groups != 1 or any(w.kernel_dilation != 1 for w in c.windows):
         return False
     fewest = _TRANSFORMED.get(tuple(w.size for w in c.windows))
-    if fewest is not None and features >= fewest and columns % 16 == 0:
+    if fewest is not None and features >= fewest and columns % THRESHOLDS.panel == 0:
         return all(w.stride == 1 for w in c.windows)
     *rows, line = c.windows
     taps, rest = divmod(line.size, line.stride)
-    sums = math.prod(w.size for w in rows) * features * line.stride * (taps // 4)
+    sums = math.prod(w.size for w in rows) * features * line.stride * (taps // THRESHOLDS.sub_taps)
     return (
         rest == 0
-        and taps >= _MIN_LONG_TAPS
-        and sums >= _MIN_LONG_SUMS
-        and columns % 8 == 0
+        and taps >= THRESHOLDS.line_taps
+        and sums > THRESHOLDS.line_summed
+        and columns % THRESHOLDS.line_columns == 0
         and len(rows) < 2
     )
 

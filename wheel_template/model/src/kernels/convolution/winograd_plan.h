@@ -1,0 +1,124 @@
+// src/kernels/convolution/winograd_plan.h - how winograd.h cuts a convolution, what that costs, and which convolutions
+// it computes.
+#pragma once
+
+#include "kernels/base/numeric.h"
+#include "kernels/base/thresholds.h"
+#include "kernels/convolution/winograd_transforms.h"
+#include "kernels/gemm/run.h"
+
+namespace modelwheel::MODELWHEEL_LEVEL {
+
+/// Most bytes of transformed filters, and of transformed inputs, unless these are fewer than a tile of a product needs.
+inline constexpr std::int64_t kFiltersBytes = 1024 * 1024;
+inline constexpr std::int64_t kInputsBytes = 128 * 1024;
+/// Most features of the input: with more, what is transformed at a time leaves the second-level cache.
+inline constexpr std::int64_t kMaxFeatures = 1024;
+
+/// The two axes of the windows, the first of which a convolution along a line lacks.
+struct WinogradAxes {
+  Axis axis[2];
+};
+
+constexpr WinogradAxes winograd_axes(const Convolution &c) {
+  const Axes axes = axes_of(c);
+  return {{axes.axis[kAxes - 2], axes.axis[kAxes - 1]}};
+}
+
+/// How a convolution is cut.
+struct WinogradPlan {
+  /// Products of each tile, feature of the input and feature of the output.
+  std::int64_t kinds;
+  /// Tiles of outputs along the axes of an image, and of all images.
+  std::int64_t tile_rows, tile_columns, tiles;
+  /// Columns whose filters are transformed together, in whole panels, and most tiles of a block.
+  std::int64_t columns, block;
+};
+
+template <class T>
+constexpr WinogradPlan winograd_plan(const Convolution &c) {
+  const WinogradAxes axes = winograd_axes(c);
+  const Axis &row = axes.axis[0], &column = axes.axis[1];
+  WinogradPlan plan{};
+  plan.kinds = patch_side(row.kernel_size) * patch_side(column.kernel_size);
+  plan.tile_rows = divide_up(row.out_size, tile_side(row.kernel_size));
+  plan.tile_columns = divide_up(column.out_size, tile_side(column.kernel_size));
+  plan.tiles = c.batch * plan.tile_rows * plan.tile_columns;
+  const std::int64_t size = plan.kinds * static_cast<std::int64_t>(sizeof(T)), depth = c.in_features;
+  const std::int64_t panels = divide_up(c.out_features, kPanel);
+  const std::int64_t fitting = larger_of(kFiltersBytes / (size * depth * kPanel), std::int64_t{1});
+  plan.columns = divide_up(panels, divide_up(panels, fitting)) * kPanel;
+  // Inputs of all tiles are transformed once for all blocks of columns.
+  const std::int64_t bytes = plan.tiles * depth * size;
+  const std::int64_t limit = plan.columns < c.out_features ? kFiltersBytes : kInputsBytes;
+  // Two tiles of a product at least, see tiles_from.
+  const std::int64_t together = larger_of(kInputsBytes / (size * depth) / kTallRows, std::int64_t{2}) * kTallRows;
+  plan.block = bytes <= limit ? plan.tiles : together;
+  return plan;
+}
+
+/// Whether there are transforms for windows of so many taps along both axes whose errors are about as large as those of
+/// the definition's sums in order. Along one axis, these sums must be long enough.
+constexpr bool has_transforms(std::int64_t rows, std::int64_t columns, std::int64_t features) {
+  return rows == 3 ? columns == 3 : rows == 1 && (columns == 3 || columns == 5) && features >= kWinogradLineFeatures;
+}
+
+/// Whether convolve_winograd can compute it.
+template <class T>
+constexpr bool fits_winograd(const Convolution &c) {
+  const bool is_dense = c.groups == 1 && c.in_feature == 1 && c.kernel_out == 1 && c.out_feature == 1;
+  if (!kHasGemm<T> || sizeof(T) != sizeof(float) || !is_dense || (c.rank != 1 && c.rank != 2)) return false;
+  if (c.in_features < kLanes<T> || c.out_features == 0 || c.out_features % kPanel != 0) return false;
+  const WinogradAxes axes = winograd_axes(c);
+  for (const Axis &axis : axes.axis)
+    if (axis.stride != 1 || axis.kernel_dilation != 1 || axis.base_dilation != 1) return false;
+  return has_transforms(axes.axis[0].kernel_size, axes.axis[1].kernel_size, c.in_features) &&
+         winograd_plan<T>(c).tiles >= kTallRows;
+}
+
+/// Products of vectors that take as long as transforming a vector of filters, of inputs, or of products of 4 x 4
+/// kinds, which wait for the second-level cache.
+inline constexpr std::int64_t kTransformCost = 5 * kVectorBytes / 2;
+
+constexpr std::int64_t transform_cost(const WinogradPlan &plan) { return kTransformCost * plan.kinds / 16; }
+
+/// Whether convolve_winograd computes it: that is measurably faster. The number of images does not matter, so that each
+/// has the same bits in any batch.
+template <class T>
+constexpr bool prefers_winograd(const Convolution &c) {
+  Convolution image = c;
+  image.batch = 1;
+  if (!fits_winograd<T>(image) || c.in_features > kMaxFeatures) return false;
+  if (c.of_transforms) return true;
+  // For each vector of columns and feature of the input.
+  const WinogradPlan plan = winograd_plan<T>(image);
+  const std::int64_t tiles = plan.tiles, cost = transform_cost(plan);
+  // Many weights come from further away.
+  const std::int64_t filters = plan.columns < c.out_features ? 2 * cost : cost;
+  const std::int64_t transforms = tiles * cost / c.out_features + tiles * cost / c.in_features;
+  const std::int64_t products = divide_up(tiles, kRunRows) * kRunRows * plan.kinds;
+  std::int64_t direct = 1;
+  const WinogradAxes axes = winograd_axes(c);
+  for (const Axis &axis : axes.axis) direct *= axis.out_size * axis.kernel_size;
+  return 50 * direct >= 51 * (products + transforms + filters);
+}
+
+/// Whether windows have the taps of a Tiling.
+template <class W>
+constexpr bool has_windows(const Convolution &c) {
+  const WinogradAxes axes = winograd_axes(c);
+  return axes.axis[0].kernel_size == W::kTaps[0] && axes.axis[1].kernel_size == W::kTaps[1];
+}
+
+/// What the largest part costs by Winograd's method, in products of vectors: parts by rows transform all filters, those
+/// by columns all inputs.
+template <class T>
+constexpr std::int64_t winograd_cost(const Convolution &c, std::int64_t rows, std::int64_t columns) {
+  Convolution part = c;
+  part.out_size[0] = rows;
+  const WinogradPlan plan = winograd_plan<T>(part);
+  return plan.kinds * plan.tiles * c.in_features * columns +
+         transform_cost(plan) * (plan.tiles * c.in_features + c.in_features * columns + plan.tiles * columns);
+}
+
+}  // namespace modelwheel::MODELWHEEL_LEVEL
