@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from ..assembly.manifest import Manifest
 from ..engine.programs import stored_programs, stored_records
@@ -18,6 +18,7 @@ from ..packaging.bundle import own_array
 from ..packaging.project import MANIFEST_FILE
 from ..platforms import host_platform
 from ..program import ops, steps
+from ..program.op_names import layer_of, names_of
 from ..program.program import Program
 from ..program.strip_layers import products
 from ..program.traffic import bytes_of_step
@@ -36,9 +37,6 @@ from .peak import build_peak, measure_bandwidth, measure_peak
 from .results import Machine
 from .work import operations_of
 
-_CALLS = ("StatefulPartitionedCall", "PartitionedCall", "XlaCallModule", "jit_main", "main")
-"""What TensorFlow puts before the names of layers (and numbers)."""
-
 
 class Step(JsonRecord):
     """One step of a program; everything is of one run of the program."""
@@ -49,7 +47,9 @@ class Step(JsonRecord):
     what: str
     """The name of XLA's kernel, or the shapes of a product."""
     layer: str
-    """The operation of the model that it comes from; empty if XLA does not say."""
+    """The operation of the model that it comes from, that with most of the work; empty if XLA does not say."""
+    fused: tuple[str, ...] = ()
+    """Other operations that it computes, too."""
     runs: float
     """How often it runs: more than once in a loop."""
     us: float
@@ -82,6 +82,14 @@ class Step(JsonRecord):
         return self.bytes / self.us / 1e3 if self.us else 0.0
 
 
+class Layer(NamedTuple):
+    """What the steps of one layer take together."""
+
+    name: str
+    steps: int
+    us: float
+
+
 class Profile(JsonRecord):
     """The steps of one batch size at one level."""
 
@@ -100,6 +108,15 @@ class Profile(JsonRecord):
     bandwidth: float
     """Billions of bytes that one core reads from memory in a second."""
     steps: tuple[Step, ...]
+
+    @property
+    def layers(self) -> list[Layer]:
+        """The layers of all steps, the slowest first; a fusion counts for that of its first operation."""
+        steps: dict[str, list[Step]] = {}
+        for step in self.steps:
+            steps.setdefault(layer_of(step.layer), []).append(step)
+        layers = [Layer(name, len(own), sum(one.us for one in own)) for name, own in steps.items()]
+        return sorted(layers, key=lambda layer: -layer.us)
 
 
 @dataclass(frozen=True)
@@ -247,11 +264,13 @@ def _steps(
     shared += [None if threaded is None else 0.0] * (len(found) - len(shared))
     for number, ((step, _), (us, runs)) in enumerate(zip(found, timed, strict=True)):
         times = round(runs)
+        names = [one_line(name) for name in names_of(step.origin)]
         yield Step(
             number=number,
             kind=step.op.kind,
             what=describe(step, level),
-            layer=layer_of(step.origin),
+            layer=names[0] if names else "",
+            fused=tuple(names[1:]),
             runs=runs,
             us=us,
             threaded_us=shared[number],
@@ -284,13 +303,3 @@ def describe(step: steps.Step, level: Level) -> str:
 
 def _shape(array: View) -> str:
     return "x".join(map(str, array.shape)) or "scalar"
-
-
-def layer_of(origin: str) -> str:
-    """The name of an operation without the calls that TensorFlow and JAX put before it."""
-    parts = origin.split("/")
-    while len(parts) > 1 and (
-        parts[0].rstrip("_0123456789") in _CALLS or parts[0].startswith("jit(")
-    ):
-        del parts[0]
-    return one_line("/".join(parts))

@@ -95,7 +95,7 @@ class InspectRequest(JobRequest):
 class FreezeRequest(JobRequest):
     """Freeze one signature at one batch size; the outputs are a graph and a `FrozenSignature`."""
 
-    VERSION = 14
+    VERSION = 15
     INPUTS = ModelInput
     OUTPUTS = (GRAPH, CONFIG, SIGNATURE, STATE)
 
@@ -121,7 +121,7 @@ class FreezeRequest(JobRequest):
 class CompileRequest(JobRequest):
     """Compile one frozen graph for one CPU level of one platform."""
 
-    VERSION = 1
+    VERSION = 2
     INPUTS = FrozenGraphInput
     OUTPUTS = (KERNELS, PROGRAM, CONSTANTS)
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from modelwheel.bench.profile import Profile, Step, layer_of, parse, write_inputs
+from modelwheel.bench.profile import Layer, Profile, Step, parse, write_inputs
 from modelwheel.bench.profile_plots import boxes, write_flames, write_roofline
 from modelwheel.cli.display.profile import print_profile
 from modelwheel.codegen.sources import CompiledVariant, level_source
@@ -79,22 +79,6 @@ def test_rounds_of_one_thread_and_of_all_take_turns() -> None:
     assert (alone.us, together.us) == pytest.approx((400, 300))
     assert list(alone.steps[0]) == pytest.approx([100, 1])
     assert list(together.steps[0]) == pytest.approx([50, 1])
-
-
-@pytest.mark.parametrize(
-    ("origin", "layer"),
-    [
-        ("StatefulPartitionedCall_2/StatefulPartitionedCall/net/dense/MatMul", "net/dense/MatMul"),
-        ("XlaCallModule/dot", "dot"),
-        ("XlaCallModule/jit(net)/encoder/dot_general", "encoder/dot_general"),
-        ("encoder/jit(relu)/max", "encoder/jit(relu)/max"),
-        ("main", "main"),
-        ("a\x1b[31m/b", r"a\x1b[31m/b"),
-        ("", ""),
-    ],
-)
-def test_layers_have_no_calls_before_them(origin: str, layer: str) -> None:
-    assert layer_of(origin) == layer
 
 
 def test_inputs_are_repeated_and_those_without_rows_are_not(tmp_path: Path) -> None:
@@ -174,6 +158,18 @@ def test_the_table_has_the_longest_steps_first_and_sums_up_the_short_ones() -> N
         "3.0 million operations, 27.3 GFLOP/s in the whole run, which is 27.3 % of the 100 GFLOP/s"
         in " ".join(lines[-1])
     )
+
+
+def test_steps_are_added_up_by_layer() -> None:
+    fused = PROFILE.steps[1].model_copy(update={"fused": ("net/a/Add", "net/b/Neg")})
+    profile = PROFILE.model_copy(update={"steps": (PROFILE.steps[0], fused, *PROFILE.steps[2:])})
+    assert profile.layers == [Layer("net/a", 2, 90), Layer("net/b", 1, 9.9), Layer("", 1, 0.1)]
+    console = Console(width=160, record=True, file=io.StringIO())
+    print_profile(console, profile)
+    lines = [line.split() for line in console.export_text().splitlines()]
+    assert ["net/a", "2", "90.00", "90.0%"] in lines
+    assert ["1", "others", "1", "0.10", "0.1%"] in lines
+    assert any(line[3:6] == ["net/a/Relu", "+", "2"] for line in lines)
 
 
 def test_boxes_lie_in_those_of_the_layers_above(tmp_path: Path) -> None:

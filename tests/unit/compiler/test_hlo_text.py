@@ -65,7 +65,9 @@ def test_a_printed_module_is_read() -> None:
     assert fusion.called_root.opcode == "maximum"
     assert fusion.called_root.operands[1].operands[0].value == 0.0
     assert fusion.called_root.operands[1].op_name == "m{x}, y=1"
-    assert module.origin("Relu.2") == 'model/"act"/Relu'
+    named = module.instruction("Relu.2")
+    assert named is not None
+    assert named.op_name == 'model/"act"/Relu'
     assert results.shape.tuple_shapes == (arg.shape, zero.shape)
 
 

@@ -44,8 +44,25 @@ def print_profile(console: Console, profile: Profile) -> None:
         gain = _gain(us, sum(step.threaded_us or 0.0 for step in rest), profile)
         table.add_row("", "", f"{len(rest)} others", "", f"{us:.2f}", f"{us / total:.1%}", *gain)
     console.print(table)
+    console.print(_layers(profile, total))
     for line in summary(profile):
         console.print(line)
+
+
+def _layers(profile: Profile, total: float) -> Table:
+    """A row for each layer that takes long."""
+    columns = ("layer", "steps", "µs", "time")
+    table = Table(*(Column(name, overflow="fold") for name in columns), box=SIMPLE, padding=(0, 1))
+    layers = profile.layers
+    shown = [layer for layer in layers if layer.us / total >= _SHOWN]
+    for layer in shown:
+        name = plain(layer.name) or "(none)"
+        table.add_row(name, str(layer.steps), f"{layer.us:.2f}", f"{layer.us / total:.1%}")
+    if rest := layers[len(shown) :]:
+        us = sum(layer.us for layer in rest)
+        name, steps = f"{len(rest)} others", sum(layer.steps for layer in rest)
+        table.add_row(name, str(steps), f"{us:.2f}", f"{us / total:.1%}")
+    return table
 
 
 def summary(profile: Profile) -> Iterator[str]:
@@ -95,7 +112,7 @@ def _cells(step: Step, total: float, profile: Profile) -> tuple[str, ...]:
         str(step.number),
         step.kind + times,
         plain(step.what),
-        plain(step.layer),
+        plain(step.layer) + (f" + {len(step.fused)}" if step.fused else ""),
         f"{step.us:.2f}",
         f"{step.us / total:.1%}",
         *_gain(step.us, step.threaded_us, profile),

@@ -214,11 +214,6 @@ class Module:
         """The instruction of this name."""
         return self._by_name.get(name)
 
-    def origin(self, name: str) -> str:
-        """The operation of the model that the instruction called `name` comes from; empty if XLA does not say."""
-        instruction = self.instruction(name)
-        return "" if instruction is None else instruction.op_name
-
     def users(self, instruction: Instruction) -> tuple[Instruction, ...]:
         """The instructions that have it as an operand, each once."""
         return self._users.get(instruction, ())

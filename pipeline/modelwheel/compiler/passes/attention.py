@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from ...dtypes import ElementType
 from ...program.arrays import Slice, overlap
+from ...program.op_names import join_names
 from ..ir import thunks as p
 from ..ir.hlo import Instruction
 from ..ir.match import Value, is_row_major
@@ -298,7 +299,7 @@ def _step_of(
     batch = first.out.shape[:-2]
     return p.Attention(
         operations=first.operations + second.operations,
-        origin=second.origin or last.origin,
+        origin=join_names(second.origin, first.origin, last.origin),
         heads=(math.prod(batch[:-1]), math.prod(batch[-1:])),
         queries=rows,
         keys=columns,

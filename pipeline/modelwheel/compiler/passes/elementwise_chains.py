@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from ...dtypes import ElementType
 from ...program.arrays import Slice, overlap
+from ...program.op_names import join_names
 from ..ir import thunks as p
 from ..ir.counters import Counters
 from ..ir.elementwise import ACTIVATIONS, Plane
@@ -196,7 +197,7 @@ def _finish(hlo: Module, group: _Group, steps: list[Emitted]) -> set[Instruction
     thunks = [member.thunk for member in group.members]
     last.thunk = p.Elementwise(
         operations=sum(thunk.operations for thunk in thunks),
-        origin=next((thunk.origin for thunk in reversed(thunks) if thunk.origin), ""),
+        origin=join_names(*(thunk.origin for thunk in reversed(thunks))),
         rows=group.rows,
         columns=group.columns,
         reads=read,

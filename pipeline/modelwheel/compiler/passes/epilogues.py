@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from ...dtypes import ElementType
 from ...program.arrays import Slice, overlap
+from ...program.op_names import join_names
 from ..ir import thunks as p
 from ..ir.hlo import Instruction, Module
 from ..ir.match import behind_bitcasts, is_row_major, value_of
@@ -302,8 +303,10 @@ class _Join:
         for finished in self._finished:
             finished.apply()
         total = product.operations + kernel.operations
+        origin = join_names(product.origin, kernel.origin)
         # Its operands may have moved.
-        one.thunk = one.thunk.model_copy(update={"epilogue": epilogue, "operations": total})
+        update = {"epilogue": epilogue, "operations": total, "origin": origin}
+        one.thunk = one.thunk.model_copy(update=update)
         steps.leave(
             self._fusion, found.sources if not isinstance(rest, p.Dot) else self._others(number)
         )

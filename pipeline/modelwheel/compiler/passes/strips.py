@@ -14,6 +14,7 @@ from itertools import pairwise
 from ...dtypes import ElementType
 from ...program import ops
 from ...program.arrays import overlap
+from ...program.op_names import join_names
 from ...program.spatial_axes import SpatialExtents, axes_in_use, spatial_sizes
 from ...thresholds import THRESHOLDS, WIDEST_LANES
 from ..ir import thunks as p
@@ -61,7 +62,7 @@ def _joined(hlo: Module, emitted: Sequence[Emitted], memory: Memory | None) -> I
         if layers:
             yield p.Strips(
                 operations=sum(layer.operations for layer in layers),
-                origin=layers[-1].origin,
+                origin=join_names(*(layer.origin for layer in layers)),
                 layers=layers,
             )
         else:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -25,6 +25,7 @@ from ..ir.hlo import Instruction, Module, Shape
 from ..ir.lower import lower, view_of
 from ..ir.match import array_of
 from ..ir.memory import Memory
+from ..ir.op_origins import origin_of
 from ..ir.operations import operations_of
 from ..ir.thunks import Array
 from ..passes.branches import join_branches
@@ -273,6 +274,8 @@ def _assigned_slices(assignment: Any, instructions: Mapping[int, Instruction]) -
 class _ThunkDecoder:
     hlo: Module
     memory: Memory
+    around: str = ""
+    """The origin of the loop or conditional whose steps these are."""
 
     def sequence(self, proto: Any, memory: Memory | None = None) -> tuple[p.Thunk, ...]:
         joined = join_epilogues(self.hlo, self._emitted(proto), memory)
@@ -301,8 +304,16 @@ class _ThunkDecoder:
         return thunks
 
     def _named(self, decoded: p.Thunk, thunk: Any) -> Emitted:
-        origin = self.hlo.origin(thunk.info.op_name)
-        return Emitted(decoded.model_copy(update={"origin": origin}), thunk.info.op_name)
+        update = {"origin": self._origin(thunk)}
+        return Emitted(decoded.model_copy(update=update), thunk.info.op_name)
+
+    def _origin(self, thunk: Any) -> str:
+        instruction = self.hlo.instruction(thunk.info.op_name)
+        own = "" if instruction is None else origin_of(self.hlo, [instruction])
+        return own or self.around
+
+    def _inside(self, thunk: Any) -> _ThunkDecoder:
+        return replace(self, around=self._origin(thunk))
 
     def _kernel(self, thunk: Any, k: Any) -> p.Thunk:
         # `invariant_arguments`, a hint, is left out: XLA writes it in the order of a hash set, which
@@ -352,13 +363,14 @@ class _ThunkDecoder:
         trips = w.trip_count.value if w.trip_count.contains_value else None
         instruction = self.hlo.instruction(thunk.info.op_name)
         counters = None if instruction is None else count(instruction)
-        steps = join_epilogues(self.hlo, self._emitted(w.body_sequence))
+        inside = self._inside(thunk)
+        steps = join_epilogues(self.hlo, inside._emitted(w.body_sequence))
         before: Sequence[p.Thunk] = ()
         if instruction is not None and counters and trips in (None, counters.trip_count):
             trips = counters.trip_count
             before = SteppedLoop(self.hlo, instruction, counters, steps, self.memory).apply()
         body = join_strips(self.hlo, steps)
-        condition = self.sequence(w.cond_sequence) if trips is None else ()
+        condition = inside.sequence(w.cond_sequence) if trips is None else ()
         loop = p.While(
             operations=sum(t.operations for t in condition + body)
             * (1 if trips is None else trips),
@@ -376,7 +388,7 @@ class _ThunkDecoder:
             raise UnsupportedProgramError(
                 f"the branch index of {thunk.info.op_name!r} has {index.size} bytes instead of 1 or 4"
             )
-        branches = tuple(map(self.sequence, c.branch_sequences))
+        branches = tuple(map(self._inside(thunk).sequence, c.branch_sequences))
         return p.Conditional(
             operations=max((sum(t.operations for t in b) for b in branches), default=0),
             index=index,

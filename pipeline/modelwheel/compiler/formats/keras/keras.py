@@ -40,7 +40,7 @@ from ...loaded.base import SignatureGraph, StaticShapes
 from .. import DEFAULT_SIGNATURE
 from ..saved_model.saved_model import LoadedSignature
 from .keras_versions import OTHER_LAYERS, differs, with_first_defaults
-from .layer_calls import calls_marked, layers_by_mark
+from .layer_calls import calls_marked, layers_by_mark, layers_named
 
 _NAMESPACES = (
     *("layers", "initializers", "regularizers", "constraints", "dtype_policies", "quantizers"),
@@ -317,7 +317,8 @@ def _trace(interface: _Interface) -> LoadedSignature:
         }
 
     try:
-        function = tf.function(call).get_concrete_function(**specs)
+        with layers_named(interface.model):
+            function = tf.function(call).get_concrete_function(**specs)
     except Exception as error:
         raise UnsupportedModelError(
             f"the model cannot be called: {first_line(error)}; {EXPORT_FIX}"

@@ -1,6 +1,7 @@
-"""Marks the calls of layers of Keras 3, whose graphs do not say where a layer begins and ends.
+"""Names and marks the calls of layers of Keras 3, whose graphs do not say where a layer begins and ends.
 
-While a model is traced, a layer of a class that a fusion wants calls a marked function of its inputs and weights.
+While a model is traced, operations have the names of their layers, and a layer of a class that a fusion wants calls a marked
+function of its inputs and weights.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import tensorflow as tf
@@ -55,6 +57,29 @@ def calls_marked(keras: Any, model: Any, names: Collection[str]) -> Iterator[Non
     finally:
         for layer in layers:
             object.__delattr__(layer, "call")
+
+
+@contextmanager
+def layers_named(model: Any) -> Iterator[None]:
+    """Within it, operations are named by the layers that they are in: `net/dense/MatMul`.
+
+    Keras opens a scope before it builds a layer and another one before it calls it, which TensorFlow numbers: the operations
+    of `dense` are called `dense_1`, which may be the name of another layer.
+    """
+    layers = list(model._flatten_layers()) if hasattr(model, "_open_name_scope") else []
+    for layer in layers:
+        object.__setattr__(layer, "_open_name_scope", partial(_scope, layer.name))
+    try:
+        yield
+    finally:
+        for layer in layers:
+            object.__delattr__(layer, "_open_name_scope")
+
+
+def _scope(name: str) -> Any:
+    # With `/` at the end, TensorFlow takes the name as it is.
+    outer = tf.get_current_name_scope()
+    return tf.name_scope(f"{outer}/{name}/" if outer else f"{name}/")
 
 
 def _function(keras: Any, layer: Any, attributes: Mapping[str, Any], body: Any) -> Any:

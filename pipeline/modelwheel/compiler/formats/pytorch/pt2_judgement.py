@@ -22,8 +22,7 @@ _TARGET = re.compile(
 _CONTAINERS = ("builtins.tuple", "builtins.list", "builtins.dict")
 _OTHER_ARGUMENTS = ("as_operator", "as_custom_obj", "as_graph")
 _EMPTIED: Mapping[str, Callable[[], Any]] = {
-    # Comments for people, code to be evaluated, and classes that are not read.
-    "metadata": dict,
+    # Code to be evaluated, and classes that are not read.
     "guards_code": list,
     "treespec_namedtuple_fields": dict,
 }
@@ -31,6 +30,8 @@ _HARMLESS = re.compile(r"[\w .:@/+-]*", re.ASCII)
 """Names of modules and versions: nothing that calls, quotes, ends a line or assigns."""
 _TEXT = re.compile(r"[ -~]*")
 _QUOTES = re.compile(r"[\"'\\]")
+_MODULE = re.compile(r"[\w.]{1,400}", re.ASCII)
+"""The path of a module in the model: `encoder.layers.0`."""
 _NAMES = ("name", "as_name", "forward_arg_names", "user_input_name")
 _BY_NAME = (
     *("tensor_values", "sym_int_values", "sym_bool_values", "sym_float_values"),
@@ -79,6 +80,8 @@ class _Judge:
             raise ValueError("it is nested too deeply")
         if field in _EMPTIED:
             return _EMPTIED[field]()
+        if field == "metadata":
+            return _only_module(value)
         if field in _OTHER_ARGUMENTS:
             raise UnsupportedModelError(
                 f"{self._place} passes an argument that is neither a tensor nor a number; export it "
@@ -185,6 +188,14 @@ class _Judge:
             context = [key if type(key) is int else self._harmless(key) for key in keys]
         below = [self._tree(child, depth + 1) for child in children]
         return {"type": kind, "context": json.dumps(context), "children_spec": below}
+
+
+def _only_module(metadata: Any) -> dict[str, str]:
+    """Of the notes on an operation the module that calls it, which names steps; the others are for people, or become functions."""
+    stack = metadata.get("nn_module_stack", "") if isinstance(metadata, dict) else ""
+    # key,path,class;key,path,class, the innermost module last
+    _, path, *_ = (*str(stack).rpartition(";")[2].split(","), "", "")
+    return {"nn_module_stack": f"module,{path},Module"} if _MODULE.fullmatch(path) else {}
 
 
 def _shown(text: str) -> str:

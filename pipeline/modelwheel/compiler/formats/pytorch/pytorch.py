@@ -197,7 +197,7 @@ def _convert(program: Program, shapes: _Shapes, name: str) -> Module:
 
 
 def _name_layers(exported: Any) -> None:
-    """Puts the names of layers where torch-mlir looks for places in Python code: those of weights, and of operations."""
+    """Puts the names of layers where torch-mlir looks for places in Python code."""
     signature = exported.graph_signature
     weights = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
     layers = {name: weight.rpartition(".")[0] for name, weight in weights.items()}
@@ -207,10 +207,19 @@ def _name_layers(exported: Any) -> None:
         found = [layers[given.name] for given in node.all_input_nodes if given.name in layers]
         if found and len(found) == len(node.all_input_nodes):  # a transposed weight, say
             layers[node.name] = found[0]
+        layer = _module_of(node)
+        if not layer or (found and found[0].startswith(f"{layer}.")):
+            layer = next(iter(found), "")
         operation = getattr(getattr(node.target, "overloadpacket", None), "__name__", node.name)
-        layer = found[0].replace(".", "/") if found else ""
-        shown = f"{layer}/{operation}" if layer else node.name
+        shown = f"{layer.replace('.', '/')}/{operation}" if layer else node.name
         node.meta["stack_trace"] = f'File "{LAYER}{_UNSAFE.sub("_", shown)}", line 1, in layer'
+
+
+def _module_of(node: Any) -> str:
+    """The path of the innermost module that calls an operation; empty for the model itself, or if the file has none."""
+    stack = node.meta.get("nn_module_stack") or {}
+    paths = [path for path, _ in stack.values() if isinstance(path, str)]
+    return paths[-1] if paths else ""
 
 
 def _explain(error: Exception) -> str:

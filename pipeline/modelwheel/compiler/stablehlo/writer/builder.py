@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from ....program.op_names import nested_name
 from . import mlir_types as types
 from .axes import identity, in_memory
 from .mlir_types import Array, DType
@@ -198,9 +199,9 @@ class Builder:
     # --- operations -------------------------------------------------------------------------------
 
     @contextmanager
-    def at(self, place: str) -> Iterator[None]:
-        """What is written meanwhile comes from this place of the model."""
-        before, self._location = self._location, place
+    def at(self, name: str) -> Iterator[None]:
+        """What is written meanwhile comes from the operation of this name, inside that of a call of `at` around it."""
+        before, self._location = self._location, nested_name(self._location, name)
         try:
             yield
         finally:

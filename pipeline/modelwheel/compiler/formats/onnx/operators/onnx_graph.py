@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -46,10 +46,17 @@ class Context:
     functions: Mapping[tuple[str, str], onnx.FunctionProto]
     """Those that the model defines."""
     depth: int = 0
+    is_model: bool = True
+    """Whether nodes are those of the model, and not of how ONNX defines an operation."""
 
-    def within(self, opsets: Mapping[str, int]) -> Context:
-        """The same inside a function, which has versions of its own."""
-        return Context(self.builder, {**self.opsets, **opsets}, self.functions, self.depth + 1)
+    def within(self, opsets: Mapping[str, int], *, is_model: bool) -> Context:
+        """The context inside a function, which has versions of its own."""
+        return replace(
+            self,
+            opsets={**self.opsets, **opsets},
+            depth=self.depth + 1,
+            is_model=self.is_model and is_model,
+        )
 
 
 Scope = Mapping[str, Item]
@@ -168,11 +175,12 @@ def write_graph(
     for initializer in getattr(graph, "initializer", ()):
         if initializer.name in needed:
             known[initializer.name] = context.builder.constant(_values(initializer))
-    for node in graph.node:
+    for number, node in enumerate(graph.node):
         if needed.isdisjoint(node.output):
             continue
         read = tuple(name in needed for name in node.output)
-        results = _write_node(node, known, read, context)
+        with context.builder.at(name_of(node, number) if context.is_model else ""):
+            results = _write_node(node, known, read, context)
         known |= {name: item for name, item in zip(node.output, results, strict=False) if name}
     return [_find(known, graph, name) for name in names]
 
@@ -183,8 +191,7 @@ def _write_node(
     note(describe(node))
     try:
         call = _call_of(node, known, read, context)
-        with context.builder.at(call.where):
-            written = _write(call, context)
+        written = _write(call, context)
     except (ModelwheelError, MemoryError):
         raise
     except Exception as error:  # whatever an operation of ours, NumPy or onnx trips over
@@ -257,10 +264,11 @@ def _call(call: Node, function: onnx.FunctionProto, context: Context) -> Sequenc
         scope |= value.scope if isinstance(value, Closure) else {}
     scope |= dict.fromkeys(function.input)
     scope |= dict(zip(function.input, call.inputs, strict=False))
-    if (call.domain, call.op) in context.functions:
+    is_own = (call.domain, call.op) in context.functions
+    if is_own:
         function = _with_attributes(call, function)
     read = [n for n, wanted in zip(function.output, call.outputs, strict=False) if wanted]
-    written = iter(write_graph(function, scope, context.within(opsets), read))
+    written = iter(write_graph(function, scope, context.within(opsets, is_model=is_own), read))
     return [next(written) if wanted else None for wanted in call.outputs]
 
 
@@ -280,6 +288,22 @@ def _with_attributes(call: Node, function: onnx.FunctionProto) -> onnx.FunctionP
 def describe(node: onnx.NodeProto) -> str:
     """A node for people: its operation and its name, or that of its first output."""
     return f"{node.op_type} {(node.name or next(iter(node.output), ''))!r}"
+
+
+def name_of(node: onnx.NodeProto, number: int) -> str:
+    """A node as a path: its name or that of its first output, and its operation if that does not say it.
+
+    Args:
+        node: Without a name, it may have a number as the name of its output.
+        number: Of the node in its graph; used if nothing else tells it from others.
+    """
+    name = (node.name or next(iter(node.output), "")).strip("/")
+    layer, _, last = name.rpartition("/")
+    if node.op_type in last:
+        return name
+    if not any(map(str.isalpha, last)):
+        return f"{layer}/{node.op_type}_{last or number}".lstrip("/")
+    return f"{name}/{node.op_type}"
 
 
 def _values(tensor: onnx.TensorProto) -> Array:

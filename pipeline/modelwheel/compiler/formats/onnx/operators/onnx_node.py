@@ -80,7 +80,7 @@ class Node:
     attributes: Mapping[str, Any]
     """Numbers, strings as bytes, tensors as messages, graphs as closures, lists of these."""
     where: str
-    """Operation and name, for messages and locations."""
+    """Operation and name, for messages."""
     opset: int
     """Version of the domain of the operation."""
     domain: str = ""
