@@ -18,6 +18,7 @@ from modelwheel.bench.results import CONSUMERS, OURS, TITLES, Benchmark, Case, C
 from modelwheel.cli.display.console import OUT, plain
 from modelwheel.util.text import one_line
 from tests.bench.__main__ import PLOTTED, ROOT, SET
+from tests.bench.experiments import write as write_experiments
 from tests.bench.sections import Section, Summary, lowest, sections, short_reason, titled
 from tests.bench.sections import stairs as stairs_of
 
@@ -67,7 +68,10 @@ def write(benchmarks: Sequence[Benchmark], root: Path = ROOT) -> list[Path]:
     page.write_text(page_text(found, plots), encoding="utf-8")
     text = readme.read_text(encoding="utf-8")
     readme.write_text(with_block(text, readme_block(found, plots)), encoding="utf-8")
-    return [page, *(directory / name for name in plots), readme]
+    files = [page, *(directory / name for name in plots), readme]
+    if (root / "docs" / "experiments").is_dir():
+        files += write_experiments(root / "docs")
+    return files
 
 
 def _write_plots(

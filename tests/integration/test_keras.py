@@ -12,6 +12,9 @@ import pytest
 from modelwheel.errors import UnsupportedModelError
 from modelwheel.model.check import Expected, check_signature
 from modelwheel.model.frozen_signature import FrozenSignature
+from modelwheel.program.op_names import names_of
+from modelwheel.program.program import Program
+from modelwheel.program.walk import leaves
 from tests.support.laboratory import Laboratory, run_script
 
 pytestmark = pytest.mark.slow
@@ -85,7 +88,12 @@ def test_a_file_is_inspected_and_compiled(keras: Laboratory) -> None:
     assert inspection.written_by.startswith("Keras 3.")
     assert inspection.largest is not None
     assert inspection.largest.elements == 48 * 4
-    keras.compile("functional", keras.freeze(".", reading=reading), "x86-64-v3")
+    out = keras.compile("functional", keras.freeze(".", reading=reading), "x86-64-v3")
+    steps = [thunk.origin for thunk, _ in leaves(Program.load(out / "program.json").thunks)]
+    layers = {part for origin in steps for name in names_of(origin) for part in name.split("/")}
+    # Keras numbers unnamed layers in a process; `_1` behind a name would be TensorFlow's.
+    assert {"shared", "score", "distance"} <= layers
+    assert not {"shared_1", "score_1", "distance_1", "features_1"} & layers
 
 
 def test_what_is_checked_is_compiled(keras: Laboratory) -> None:

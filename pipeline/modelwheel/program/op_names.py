@@ -11,8 +11,8 @@ from collections.abc import Iterable
 
 _BETWEEN = ";"
 _CALLS = ("StatefulPartitionedCall", "PartitionedCall", "XlaCallModule", "jit_main", "main")
-_CALLS += ("XLA_Args", "XLA_Retvals")
-"""What TensorFlow puts before the names of operations (and numbers), or has itself."""
+_CALLS += ("XLA_Args", "XLA_Retvals", "_wrapped_jax_export_main")
+"""What TensorFlow and JAX put before the names of operations (and numbers), or have themselves."""
 _WRAPPERS = frozenset({"closed_call", "core_call", "core_closed_call", "custom_jvp_call"})
 _WRAPPERS |= {"custom_vjp_call", "pjit", "remat", "checkpoint"}
 """What JAX puts into them, and says nothing about the model."""
