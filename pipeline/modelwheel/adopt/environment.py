@@ -112,7 +112,7 @@ def install_candidate(version: str, directory: Path, watcher: Watcher) -> Instal
 
 
 def _others() -> Iterator[str]:
-    """What modelwheel needs beside TensorFlow, in the versions that are installed here.
+    """The packages that modelwheel needs beside TensorFlow, in the versions that are installed here.
 
     Only those of extras that are installed here; so both builds differ in TensorFlow alone.
     """
@@ -125,7 +125,7 @@ def _others() -> Iterator[str]:
 
 
 def _this_project() -> tuple[str, ...]:
-    """What pip is told to install this modelwheel: its directory if it is installed from one."""
+    """The argument of pip for this modelwheel: its directory if it is installed from one."""
     said = metadata.distribution(_PROJECT).read_text("direct_url.json")
     origin = json.loads(said) if said else {}
     url = origin.get("url")

@@ -15,7 +15,7 @@ from .trial import Built, Trial, all_ratios
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a trial found."""
+    """The outcome of a trial."""
 
     pinned: str
     """The version that is used."""

@@ -19,7 +19,7 @@ from .verdict import objections
 
 @dataclass(frozen=True)
 class Plan:
-    """What is tried, and how."""
+    """The plan of a trial: its versions, models and options."""
 
     version: str
     """Of the candidate."""

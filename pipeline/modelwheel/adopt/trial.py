@@ -25,7 +25,7 @@ from .environment import Installation
 
 @dataclass(frozen=True)
 class Built:
-    """What one TensorFlow made of a model."""
+    """The wheel of a model by one TensorFlow, or the reason that there is none."""
 
     wheel: Path | None
     needed: tuple[Path, ...]

@@ -19,7 +19,7 @@ _LARGER = 1.1
 def objections(
     differences: Sequence[Difference], thunks: Sequence[str], trials: Sequence[Trial]
 ) -> Iterator[str]:
-    """What has to be looked at before a TensorFlow is adopted; nothing if it is ready.
+    """The points to look at before a TensorFlow is adopted; none if it is ready.
 
     Args:
         differences: Of XLA's compilation result.

@@ -44,7 +44,7 @@ SandboxName: TypeAlias = Literal["required", "preferred", "off"]
 
 @dataclass(frozen=True)
 class _Wanted:
-    """What a caller says about a model."""
+    """The request of a caller for a model."""
 
     name: str | None
     version: str | None

@@ -1,4 +1,4 @@
-"""What calls return: the verdict on a model, and a wheel."""
+"""Results of calls: the verdict on a model, and a wheel."""
 
 from __future__ import annotations
 

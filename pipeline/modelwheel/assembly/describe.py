@@ -216,7 +216,7 @@ def _describe_compiler(
 
 
 def _first_line(description: str) -> str:
-    """What listings show of a description; empty if its first line is too long for them."""
+    """The first line of a description, for listings; empty if it is too long for them."""
     line = description.partition("\n")[0].strip()
     return line if len(line) <= LONGEST_LINE else ""
 

@@ -118,7 +118,7 @@ class Batching(JsonRecord):
 
 
 class Verification(JsonRecord):
-    """What the built wheel is compared with."""
+    """The results that the built wheel is compared with."""
 
     evaluator: str = "TensorFlow"
     """What computed it, with its version."""

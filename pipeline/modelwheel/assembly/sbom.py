@@ -50,7 +50,7 @@ def template(manifest: Manifest) -> str:
 
 
 def runtime_template(version: str) -> str:
-    """The same for the package modelwheel-runtime.
+    """The template of the SBOM of the package modelwheel-runtime.
 
     Args:
         version: Version of the package.

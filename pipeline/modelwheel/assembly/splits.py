@@ -24,12 +24,12 @@ def first_sizes(costs: Mapping[int, float], rows: int) -> list[int]:
 
 
 def lowest_times(costs: Mapping[int, float], rows: int) -> list[float]:
-    """What each number of rows from 0 to `rows` costs, split at the lowest cost."""
+    """The lowest cost of each number of rows from 0 to `rows`, over all ways to split it."""
     return times(first_sizes(costs, rows), costs)
 
 
 def times(first: list[int], costs: Mapping[int, float]) -> list[float]:
-    """What each number of rows costs if it is split like this."""
+    """The cost of each number of rows if it is split like this."""
     total = [0.0]
     for n in range(1, len(first)):
         total.append(costs[first[n]] + total[max(n - first[n], 0)])

@@ -1,4 +1,4 @@
-"""What the gates need to know of a wheel: its name, metadata and files, and its parsed binaries."""
+"""A wheel as the gates need it: its name, metadata and files, and its parsed binaries."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class LowerCpu:
     copies: Path | None
 
     def files(self, package: str) -> tuple[Path, ...]:
-        """What a side is given: the library, and the patched copy of its runtime; nothing if there is no such copy."""
+        """The files of a side: the library, and the patched copy of its runtime; nothing if there is no such copy."""
         if self.copies is None:
             return (self.library,)
         patched = patched_package(package, self.copies)

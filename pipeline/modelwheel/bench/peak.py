@@ -1,4 +1,4 @@
-"""What a core does at most: multiply-adds in registers, and reading memory, at one CPU level."""
+"""The peak of a core: multiply-adds in registers, and reading memory, at one CPU level."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class SideError(VerifyError):
 
 @dataclass(frozen=True)
 class Program:
-    """What is started: an interpreter, one of its programs, and what it may read."""
+    """A program to start: an interpreter, one of its programs, and the files that it may read."""
 
     interpreter: Path
     script: Path

@@ -1,4 +1,4 @@
-"""What each step of a program takes: `modelwheel profile`."""
+"""The time of each step of a program: `modelwheel profile`."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Step(JsonRecord):
 
 
 class Layer(NamedTuple):
-    """What the steps of one layer take together."""
+    """The time of the steps of one layer together."""
 
     name: str
     steps: int
@@ -121,7 +121,7 @@ class Profile(JsonRecord):
 
 @dataclass(frozen=True)
 class Measured:
-    """What the program of a `ProfileStep` printed of some number of threads in one round."""
+    """One round of the program of a `ProfileStep` with some number of threads."""
 
     us: float
     steps: tuple[tuple[float, float], ...]
@@ -158,7 +158,7 @@ def _typical(rounds: list[Measured]) -> Measured:
 
 
 def narrow(request: Request) -> Request:
-    """The same request for what is measured: the highest level that this machine has, the smallest batch size.
+    """A request for one program of the given one: the highest level that this machine has, the smallest batch size.
 
     Raises:
         UsageError: This machine has none of the levels.
@@ -280,7 +280,7 @@ def _steps(
 
 
 def describe(step: steps.Step, level: Level) -> str:
-    """What a step computes, in some words. The symbol of a kernel ends with the level and XLA's name of it."""
+    """A step in some words. The symbol of a kernel ends with the level and XLA's name of it."""
     match step.op:
         case ops.Kernel() as op:
             return one_line(op.symbol.rpartition(f"{level.identifier}_")[2])

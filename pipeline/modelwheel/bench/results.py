@@ -1,4 +1,4 @@
-"""What a comparison found, as it is stored in JSON."""
+"""The results of a comparison, as they are stored in JSON."""
 
 from __future__ import annotations
 

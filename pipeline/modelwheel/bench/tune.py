@@ -68,7 +68,7 @@ class TunedLevel(JsonRecord):
 
 
 class Tuned(JsonRecord):
-    """What `modelwheel tune` measured for a spec."""
+    """The measurements of `modelwheel tune` for a spec."""
 
     model: str
     cpu: str
@@ -145,13 +145,13 @@ class _Wheel:
         )
 
     def costs(self, level: Level) -> dict[int, float]:
-        """What the wheel itself assumes of the batch sizes, for the largest length."""
+        """The costs that the wheel itself assumes of the batch sizes, for the largest length."""
         found = [v for v in self.manifest.variants if v.level == level.name]
         longest = max(v.length or 0 for v in found)
         return {v.batch_size: v.cost for v in found if (v.length or 0) == longest}
 
     def measure(self, level: Level) -> Measure:
-        """What measures every batch size, without the cost of a call from Python."""
+        """A function that measures every batch size, without the cost of a call from Python."""
 
         def once() -> dict[int, float]:
             # A call with 0 rows runs no program. Models that refuse other batch sizes refuse this one, too.

@@ -45,7 +45,7 @@ def _taps(window: Window, positions: int) -> int:
 
 
 def work_of_row(by_batch: Mapping[int, Program]) -> float | None:
-    """What one row needs, given the programs of some batch sizes; None without any, or with loops of unknown length.
+    """The work of one row, given the programs of some batch sizes; None without any, or with loops of unknown length.
 
     The most that any of them has for a row: XLA writes the products of single rows as ordinary loops, which are kernels.
     """

@@ -172,7 +172,7 @@ def run_application(application: typer.Typer, name: str, evidence: str) -> None:
 
 
 def _usage_error(error: Any) -> UsageError:
-    """What the parser of command lines refuses, as one of our sentences."""
+    """A refusal by the parser of command lines, as one of our sentences."""
     said = " ".join(error.format_message().split()).rstrip(".")
     for theirs, ours in _PARSER_WORDS:
         said = re.sub(theirs, ours, said)

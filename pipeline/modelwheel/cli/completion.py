@@ -1,4 +1,4 @@
-"""What a shell proposes for options and arguments: levels, platforms, specs, models and wheels."""
+"""Completion of options and arguments in a shell: levels, platforms, specs, models and wheels."""
 
 from __future__ import annotations
 

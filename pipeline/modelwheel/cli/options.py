@@ -279,7 +279,7 @@ def make_requests(
     batch_sizes: Sequence[int] | None,
     platforms: Sequence[str] | None = None,
 ) -> list[Request]:
-    """What to build of each spec; see `modelwheel.request.make_request`."""
+    """The requests for each spec; see `modelwheel.request.make_request`."""
     from ..platforms import PLATFORMS, WHEEL_PLATFORMS
     from ..request import make_request
 
@@ -292,7 +292,7 @@ def make_requests(
 
 
 def build_rules() -> BuildRules:
-    """What releases have wheels for: the section `build` of modelwheel.toml."""
+    """The rules for the wheels of releases: the section `build` of modelwheel.toml."""
     from ..config import load_config
 
     return load_config().build

@@ -1,4 +1,4 @@
-"""What a build would do, why, and what it would take; and the list of what a release makes."""
+"""The plan of a build: its steps, their reasons, and their cost; and the list of what a release makes."""
 
 from __future__ import annotations
 
@@ -222,7 +222,7 @@ def _print_answers(
 def _since(
     surveys: Sequence[Survey], goal: Goal, store: Store, explainer: Explainer, revision: str
 ) -> dict[str, Sequence[Reason]]:
-    """What must be built again since a revision, and why, by the step's name."""
+    """The steps that must run since a revision, and why, by their names."""
     from ..engine.planning.since import surveys_at
 
     with store.scratch() as scratch:

@@ -33,7 +33,7 @@ _PLAIN_PATH = re.compile(r"[A-Za-z0-9_./+-]+")
 
 @dataclass(frozen=True)
 class Exported:
-    """What was written, and what is left to do."""
+    """The files that were written, and the tasks that are left."""
 
     spec_file: Path
     config: Path | None

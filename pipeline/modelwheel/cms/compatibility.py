@@ -24,7 +24,7 @@ _TRIVIAL = ("Placeholder", "NoOp")
 
 @dataclass(frozen=True)
 class Compatibility:
-    """What was found in one signature of a model."""
+    """The findings about one signature of a model."""
 
     operations: Sequence[tuple[str, bool]]
     """The operations that it uses, sorted, and whether each can be compiled."""

@@ -28,7 +28,7 @@ _DECIDED_ELSEWHERE = {
 
 @dataclass(frozen=True)
 class Target:
-    """What to compile for."""
+    """The target of a compilation."""
 
     platform: str | None = None
     """The name of a platform; None for this machine."""
@@ -37,7 +37,7 @@ class Target:
 
 
 def parse_flags(text: str) -> Target:
-    """What additional flags ask for.
+    """The settings that additional flags ask for.
 
     >>> parse_flags("--target_triple aarch64-unknown-linux-gnu")
     Target(platform='linux-aarch64', level=None)

@@ -1,4 +1,4 @@
-"""What `cms_tfaot_compile` has built: its configuration and flags as a request."""
+"""The request of `cms_tfaot_compile`: its configuration and flags."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def in_release_area(path: Path) -> str:
 
 @dataclass(frozen=True)
 class Tool:
-    """What is written, and where."""
+    """The files that are written, and where."""
 
     spec: Spec
     name: str
@@ -175,7 +175,7 @@ def _tool_file(tool: Tool, objects: Sequence[str]) -> bytes:
 
 
 def next_steps(tool: Tool, batch_sizes: Iterable[int]) -> str:
-    """What `cms_tfaot_compile --dev` prints in the end."""
+    """The last lines of `cms_tfaot_compile --dev`."""
     spec = tool.spec
     name, namespace = spec.identifier, spec.compilation.namespace
     sizes = ",".join(map(str, batch_sizes))

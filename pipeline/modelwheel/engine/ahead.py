@@ -1,4 +1,4 @@
-"""What a build does while TensorFlow is imported: a worker uses one core for that, and no step can start."""
+"""Work of a build while TensorFlow is imported: a worker uses one core for that, and no step can start."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ class BuildResult:
         return self.outcome.cached
 
     def failures(self) -> list[tuple[str, tuple[str, ...]]]:
-        """What failed and why, for the last lines of a build: each error once, with its steps."""
+        """The failures and their reasons, for the last lines of a build: each error once, with its steps."""
         steps: dict[str, tuple[str, ...]] = {}
         for name, error in self.errors:
             said = error.shown()
@@ -165,7 +165,7 @@ def build(
 
 @contextmanager
 def _running(options: BuildOptions, store: Store, reporter: Reporter) -> Iterator[_Run]:
-    """What runs the steps of a build, on this machine or on a cluster."""
+    """The executor of the steps of a build, on this machine or on a cluster."""
     if options.cluster is not None:
         from .cluster.executor import on_cluster  # of the extra `cluster`
 

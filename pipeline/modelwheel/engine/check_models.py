@@ -46,7 +46,7 @@ def first_line(text: object) -> str:
 
 @dataclass(frozen=True)
 class CheckedModel:
-    """What was found in one model and what follows for its spec."""
+    """The findings of one model and their consequences for its spec."""
 
     JSON_FIELDS: ClassVar = (
         "model",
@@ -286,7 +286,7 @@ def _judge_licence(spec: Spec) -> Iterator[Finding]:
 
 
 def _steps_of_check(request: Request, tree: str) -> tuple[Step, ...]:
-    """What compiles the smallest batch size and length for the lowest CPU level."""
+    """The steps that compile the smallest batch size and length for the lowest CPU level."""
     platform, level, extent = request.variants[0]
     return (
         InspectStep(request, tree),  # its result is in the store
@@ -322,7 +322,7 @@ def judge_findings(name: str, inspection: Inspection, key: str, findings: Sequen
 
 
 def list_supported(store: Store, sandbox: Sandbox, worker: Sequence[str] = COMMAND) -> Supported:
-    """What the installed TensorFlow compiles; from the store if it was listed before."""
+    """The operations that the installed TensorFlow compiles; from the store if they were listed before."""
     request = SupportedRequest()
     key = action_key("supported", **request.key_inputs())
     record = store.lookup(key)
@@ -340,7 +340,7 @@ def list_supported(store: Store, sandbox: Sandbox, worker: Sequence[str] = COMMA
 def inspect(
     name: str, model: source.FetchedModel, reading: Reading, store: Store, pool: WorkerPool
 ) -> Inspection:
-    """What a model holds; from the store if it was inspected before."""
+    """The contents of a model; from the store if it was inspected before."""
     inputs = inspection_inputs(model.tree_sha256, reading)
     key = action_key(InspectStep.kind, **inputs)
     record = store.lookup(key)

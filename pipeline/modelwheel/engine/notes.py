@@ -1,4 +1,4 @@
-"""What the store keeps about a step beside its result: what that was made from, and what it took.
+"""Notes in the store about a step beside its result: its inputs by name, and the time it took.
 
 Nothing is decided by it: `modelwheel plan --why` and `plan --cost` read it.
 """
@@ -95,13 +95,13 @@ def model_files(model: Path) -> dict[str, str]:
 
 
 def noted_inputs(record: Record) -> Mapping[str, Any]:
-    """What a record says that its result was made from; empty if it does not."""
+    """The inputs of a result by its record; empty if the record does not say."""
     inputs = record.note.get("inputs")
     return inputs if isinstance(inputs, Mapping) else {}
 
 
 def noted_seconds(record: Record) -> float | None:
-    """What a record says that its step took; None if it does not."""
+    """The seconds of a step by its record; None if the record does not say."""
     seconds = record.note.get("seconds")
     if isinstance(seconds, (int, float)) and 0 <= seconds < _LONGEST_SECONDS:
         return float(seconds)

@@ -36,7 +36,7 @@ def _record(step: Step, store: Store, records: Mapping[str, Record]) -> Record |
 
 
 def stored_programs(request: Request, store: Store, level: Level) -> dict[Extent, Program]:
-    """What XLA compiled for a level of this machine's platform, by batch size and length."""
+    """The programs of a level of this machine's platform, by batch size and length."""
     records = stored_records(request, store)
     return dict(_programs(request, store, level, records))
 

@@ -31,7 +31,7 @@ class Reporter(Protocol):
         """A step failed; the steps that need it are left out."""
 
     def findings(self, name: str, findings: Sequence[Finding]) -> None:
-        """What the check found in a model."""
+        """The findings of the check of a model."""
 
     def connected(self, address: str, dashboard: str | None) -> None:
         """The build has reached a cluster, which shows itself at the address of its dashboard."""

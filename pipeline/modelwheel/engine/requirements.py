@@ -1,4 +1,4 @@
-"""What the steps of a build need on this machine: checked before anything slow."""
+"""The tools that the steps of a build need on this machine: checked before anything slow."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class Pool(Protocol):
 
 @dataclass(frozen=True)
 class Place:
-    """What all steps have where they run."""
+    """The store, workers and sandbox that all steps have where they run."""
 
     store: Store
     pool: Pool

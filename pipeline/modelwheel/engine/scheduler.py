@@ -50,7 +50,7 @@ class Executor(Protocol):
 
 @dataclass(frozen=True)
 class Tools:
-    """What all steps of one build share, on this machine."""
+    """The resources that all steps of one build share, on this machine."""
 
     store: Store
     pool: Pool

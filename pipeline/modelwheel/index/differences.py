@@ -1,4 +1,4 @@
-"""What a new version of a model changes for its users: inputs, outputs, levels, batch sizes, licences and files."""
+"""The changes of a new version of a model for its users: inputs, outputs, levels, batch sizes, licences and files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def wheel_differences(older: Wheel, newer: Wheel) -> tuple[str, ...]:
 def manifest_differences(
     before: Manifest, now: Manifest, old_levels: Sequence[str], new_levels: Sequence[str]
 ) -> Iterator[str]:
-    """The same as far as manifests say it; the levels are those of all wheels of a version, or of one."""
+    """The changes that manifests show; the levels are those of all wheels of a version, or of one."""
     yield from _tensors("input", before.signature.inputs, now.signature.inputs)
     yield from _tensors("output", before.signature.outputs, now.signature.outputs)
     yield from _names("CPU level", old_levels, new_levels)

@@ -33,7 +33,7 @@ def moved_tensors(older: Signature, newer: Signature) -> Iterator[str]:
 
 
 def order_warning(older: Signature, version: object, newer: Signature) -> str:
-    """What has moved since a version, and what to do, as the end of a sentence; empty if nothing has."""
+    """The inputs and outputs that moved since a version, and advice, as the end of a sentence; empty if none has."""
     moved = " and ".join(moved_tensors(older, newer))
     if not moved:
         return ""
@@ -74,7 +74,7 @@ def _newest_before(index: PackageIndex, project: str, version: Version) -> Relea
 
 
 def _signature(wheel: Wheel) -> Signature | None:
-    """That of a model; None for modelwheel-runtime, and for a wheel of something else, which `audit` refuses."""
+    """The signature of a model; None for modelwheel-runtime, and for other wheels, which `audit` refuses."""
     try:
         return None if wheel.distribution == RUNTIME else wheel.manifest.signature
     except ModelwheelError:

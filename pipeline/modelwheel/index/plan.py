@@ -43,7 +43,7 @@ Page = Mapping[str, IndexedFile]
 
 
 class Target(Protocol):
-    """What files are published to, as far as a plan asks it: a package index, or a release on GitHub."""
+    """The destination of a publication, as far as a plan asks it: a package index, or a release on GitHub."""
 
     @property
     def url(self) -> str:
@@ -83,7 +83,7 @@ class PlannedFile:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a publication will do; URLs are without credentials."""
+    """The steps of a publication; URLs are without credentials."""
 
     repository_url: str
     index_url: str
@@ -119,7 +119,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Rules:
-    """What an index accepts."""
+    """The rules of an index."""
 
     max_bytes: int = DEFAULT_MAX_BYTES
     max_project_bytes: int | None = None
@@ -132,7 +132,7 @@ class Rules:
 
 @dataclass(frozen=True)
 class Release:
-    """What the files of a publication must be: all of one release, and nothing else."""
+    """The files of a publication: all of one release, and nothing else."""
 
     listed: ReleaseList
     hashes: Mapping[str, str] | None = None
@@ -155,7 +155,7 @@ class Release:
     def find_problems(
         self, names: Sequence[str], page: Page, *, draft: bool = False
     ) -> Iterator[str]:
-        """What is wrong with the files as a whole, and with what the index has of this version.
+        """The problems of the files as a whole, and of what the index has of this version.
 
         Args:
             names: All files of the publication.

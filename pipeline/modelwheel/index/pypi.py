@@ -1,4 +1,4 @@
-"""What PyPI allows, beyond what every package index does: see its documentation of trusted publishers and of storage limits."""
+"""The rules of PyPI beyond those of every index: see its documentation of trusted publishers and of storage limits."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def is_pypi(repository_url: str) -> bool:
 
 
 def warn_of_new_names(names: Sequence[str]) -> Iterator[str]:
-    """What has to be done before projects that PyPI does not have yet can be published, a sentence for each thing.
+    """The tasks before projects that PyPI does not have yet can be published, a sentence for each.
 
     Args:
         names: Of the new projects.

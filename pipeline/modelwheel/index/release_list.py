@@ -29,7 +29,7 @@ _T = TypeVar("_T", bound=BaseModel)
 
 
 class WheelJob(JsonRecord):
-    """What one job builds: the wheels of one project for one platform."""
+    """The work of one job: the wheels of one project for one platform."""
 
     name: str
     """Of the job and its artifacts (`musllinux-x86_64`)."""
@@ -93,7 +93,7 @@ class ReleaseList(JsonRecord):
         return next((name for name, job in self.jobs.items() if job.slot(file)), None)
 
     def missing(self, files: Iterable[str]) -> list[str]:
-        """What the list has and these files lack, in words."""
+        """The wheels that the list has and these files lack, in words."""
         names = list(files)
         missing = [] if self.sdist in names else [self.sdist]
         for name, job in self.jobs.items():

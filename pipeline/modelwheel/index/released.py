@@ -70,7 +70,7 @@ def list_wheels(index: PackageIndex, project: str) -> list[ReleasedWheel]:
 
 
 def _list_files(index: PackageIndex, project: str) -> list[ReleasedFile]:
-    """The same with source distributions, which come last."""
+    """The released files with source distributions, which come last."""
     sdists = []
     for name, file in (index.files(project) or {}).items():
         try:

@@ -61,7 +61,7 @@ _FIXES = (
 
 @dataclass(frozen=True)
 class Expected:
-    """What a spec says about a model's signature."""
+    """The claims of a spec about a model's signature."""
 
     signature: str = "serving_default"
     """The signature to compile."""
@@ -161,7 +161,7 @@ def _unknown_signature(inspection: Inspection, key: str) -> Finding:
 
 
 def _note_valid_values(signature: SignatureInfo, expected: Expected) -> Iterator[Finding]:
-    """What random inputs are drawn from, where that follows from the graph."""
+    """Findings about the values that random inputs are drawn from, where they follow from the graph."""
     for tensor in signature.inputs:
         if tensor.valid is None:
             continue

@@ -60,5 +60,5 @@ def _elements(shape: Sequence[int | None]) -> int:
 
 
 def unread(tables: Sequence[TableRead]) -> Iterator[TableRead]:
-    """Those of which not all is read, or that is not known."""
+    """The tables of which some rows are not read, or of which that is not known."""
     return (table for table in tables if table.read != table.rows)

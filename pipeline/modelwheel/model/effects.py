@@ -1,4 +1,4 @@
-"""What operations do beside computing their results: the reviewed table behind the judgement of a model.
+"""The effects of operations beside their results: the reviewed table behind the judgement of a model.
 
 An operation may run only if it has no effect. The rule is in `compiler/graphs/op_effects.py`, which knows TensorFlow's
 registry: an operation is harmless if TensorFlow registers it as stateless and without references, unless
@@ -155,7 +155,7 @@ SETS_VARIABLE = frozenset({"Assign", "AssignVariableOp"})
 
 @cache
 def reviewed_effect(op: str) -> Effect | None:
-    """What this table says about an operation; None if nothing."""
+    """The effect of an operation by this table; None if the table has no entry."""
     if op in _HARMLESS:
         return ""
     return next((effect for effect, names in _EFFECTS if re.fullmatch(names, op)), None)

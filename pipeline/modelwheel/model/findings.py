@@ -1,4 +1,4 @@
-"""What checks find in a model or its spec."""
+"""Findings of checks in a model or its spec."""
 
 from __future__ import annotations
 

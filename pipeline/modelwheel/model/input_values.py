@@ -34,7 +34,7 @@ def usable_columns(signature: SignatureInfo, given: Ranges) -> dict[str, tuple[C
 
 
 def given_columns(signature: SignatureInfo, given: Ranges, name: str) -> Iterator[ColumnValues]:
-    """What the spec says about columns of one input."""
+    """The columns of one input that the spec describes."""
     for key, (low, high) in given.items():
         part = split_columns(signature, key)
         if part is not None and part[0] == name:
@@ -76,7 +76,7 @@ def parts_of(dtype: str, low: float, high: float) -> int:
 
 
 def valid_values(signature: SignatureInfo, given: Ranges) -> dict[str, ValidValues]:
-    """What callers may pass, by input: what the spec says, or else that beyond which the model fails."""
+    """The values that callers may pass, by input: those of the spec, or else those beyond which the model fails."""
     found = {}
     for tensor in signature.inputs:
         derived = tensor.valid or ValidValues()

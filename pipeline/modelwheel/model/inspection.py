@@ -1,4 +1,4 @@
-"""What a SavedModel holds, found by reading it: signatures, operations, files.
+"""The contents of a model, found by reading it: signatures, operations, files.
 
 A worker writes it as `inspection.json`; `modelwheel.model.check` needs no TensorFlow to check it.
 """
@@ -146,7 +146,7 @@ class SignatureInfo(JsonRecord):
     """What it reads by an index; the same table once for each place that does."""
 
     def with_valid_values(self, other: SignatureInfo) -> SignatureInfo:
-        """The same signature with the valid values that another one has for its inputs."""
+        """A copy of the signature with the valid values that another one has for its inputs."""
         valid = {tensor.name: tensor.valid for tensor in other.inputs}
         inputs = tuple(
             tensor.model_copy(update={"valid": valid.get(tensor.name)}) for tensor in self.inputs
@@ -192,7 +192,7 @@ class OpUse(JsonRecord):
 
 
 class Training(JsonRecord):
-    """What shows that a signature was exported in training mode."""
+    """The signs that a signature was exported in training mode."""
 
     draws: SignatureUse | None = None
     """Random numbers from the variable of a seed, which calls count on."""
@@ -233,7 +233,7 @@ class NeededConstant(JsonRecord):
 
 
 class Cost(JsonRecord):
-    """What running a signature, or loading the model, asks for."""
+    """The size of the graph that a signature runs, or that loading the model runs."""
 
     nodes: int
     """After inlining all calls; at most 10^18."""
@@ -249,7 +249,7 @@ class Cost(JsonRecord):
 
 
 class FoundPorts(JsonRecord):
-    """What the inputs and outputs of a GraphDef seem to be, as `source` of a spec names them."""
+    """The likely inputs and outputs of a GraphDef, as `source` of a spec names them."""
 
     feeds: Mapping[str, str]
     fetches: Mapping[str, str]

@@ -77,7 +77,7 @@ def node_of(text: str) -> str:
 
 
 def first_line(error: Exception) -> str:
-    """What an error of TensorFlow says first, without markup and the name of the eager operation."""
+    """The first line of an error of TensorFlow, without markup and the name of the eager operation."""
     return cause_of(str(error)) or type(error).__name__
 
 

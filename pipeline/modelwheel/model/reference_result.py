@@ -23,7 +23,7 @@ decides nothing; without it there is none. Boundary rows have inputs `in@KIND/NA
 
 
 class Reference(JsonRecord):
-    """What the evaluations showed about a signature."""
+    """The results of the evaluations of a signature."""
 
     version: Literal[1] = 1
     evaluator: str = "TensorFlow"
@@ -111,7 +111,7 @@ def input_key(name: str, call: int | str | None = None) -> str:
 
 
 def case_of(rows: int, call: int | str | None = None, length: int | None = None) -> str:
-    """What stands for CASE in the names of arrays; a case has a call, a kind or a length, or none of them."""
+    """The text for CASE in the names of arrays; a case has a call, a kind or a length, or none of them."""
     if length is not None:
         return f"{rows}x{length}"
     return str(rows) if call is None else f"{rows}@{call}"
@@ -128,7 +128,7 @@ def output_key(case: str, name: str) -> str:
 
 
 def exact_key(case: str, name: str) -> str:
-    """What is to be added to an output for its truth."""
+    """The key of the array that is added to an output for its truth."""
     return f"exact/{case}/{name}"
 
 

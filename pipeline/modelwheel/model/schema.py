@@ -13,7 +13,7 @@ _OPTIONS = "xla.DebugOptions"
 
 
 class Schema(JsonRecord):
-    """What a compilation result can contain; `modelwheel.compiler.print_schema` reads it from a TensorFlow."""
+    """The possible contents of a compilation result; `modelwheel.compiler.print_schema` reads them from a TensorFlow."""
 
     types: Mapping[str, Mapping[str, tuple[int, str]]]
     """Messages by their names: fields with their numbers and types. Enumerations: values with their numbers."""

@@ -1,4 +1,4 @@
-"""What the operations of StableHLO modules do: the reviewed table behind the judgement of a module.
+"""The effects of the operations of StableHLO modules: the reviewed table behind the judgement of a module.
 
 The operations are those of the StableHLO specification 1.13
 (https://openxla.org/stablehlo/spec). What is not listed here is refused.

@@ -34,7 +34,7 @@ _READ_BY_COMPILERS = (
 
 
 def build_environment(bindings: str = "extension") -> Mapping[str, str]:
-    """What a wheel depends on in addition to its project: compiler, build tools, and Python if it has an extension."""
+    """The dependencies of a wheel beside its project: compiler, build tools, and Python if it has an extension."""
     return _environments.get(bindings, _environment_mark, lambda: _look_at_environment(bindings))
 
 
@@ -147,7 +147,7 @@ def build_distribution(
 
 
 def _missing(requirements: Iterable[str]) -> set[tuple[str, ...]]:
-    """What a build lacks here, each behind what requires it.
+    """The tools that a build lacks here, each behind what requires it.
 
     What else the backend would ask for is known, so it is not started to ask: the programs that it runs.
     """

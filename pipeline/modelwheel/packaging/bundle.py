@@ -193,7 +193,7 @@ def _write_reference(manifest: Manifest, reference: Path, path: Path) -> Iterato
 
 
 class Expected(NamedTuple):
-    """What an output of a library is compared with."""
+    """The expected values of an output of a library."""
 
     bits: _Array
     """The truth where it is known, in the model's element type."""
@@ -206,7 +206,7 @@ class Expected(NamedTuple):
 def expect_output(
     manifest: Manifest, arrays: Mapping[str, _Array], case: str, tensor: Tensor
 ) -> Expected:
-    """What an output is compared with; the wheel's `_selftest.py` judges in the same way."""
+    """The expected values of an output; the wheel's `_selftest.py` judges in the same way."""
     import numpy as np
 
     verification, place = manifest.verification, f"{case}/{tensor.name}"

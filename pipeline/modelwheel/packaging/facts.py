@@ -10,7 +10,7 @@ from ..thresholds import header
 
 
 def template_facts() -> dict[str, str]:
-    """What every template may use, by the name of the variable."""
+    """The values that every template may use, by the name of the variable."""
     return {
         "level_flags": cmake_flags(),
         "kernel_thresholds": header(),

@@ -108,7 +108,7 @@ _ORDERS = {
 
 
 def _order(signature: Signature) -> str:
-    """What decides the order of inputs and outputs; empty if there is one of each."""
+    """The rule that orders inputs and outputs; empty if there is one of each."""
     if max(len(signature.inputs), len(signature.outputs)) < 2:
         return ""
     return f"Calls take inputs and return outputs in this order, which is {_ORDERS[signature.ordered_by]}."
@@ -147,7 +147,7 @@ def _levels_text(manifests: Sequence[Manifest]) -> str:
 
 
 def _accuracy(truth: Truth) -> str:
-    """What is known about errors, as the table that reports and pages show, with its notes."""
+    """The known errors, as the table that reports and pages show, with its notes."""
     lines = list(truth_lines(truth))
     notes = "".join(f"\n{escape(note)}\n" for note in notes_on(truth))
     return f"{table(COLUMNS, lines) if lines else ''}{notes}".strip()

@@ -1,4 +1,4 @@
-"""What the README of a wheel and its metadata say: code that runs as it is printed, labels, platforms and links."""
+"""The texts of a wheel's README and metadata: code that runs as it is printed, labels, platforms and links."""
 
 from __future__ import annotations
 

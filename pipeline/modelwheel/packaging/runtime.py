@@ -124,7 +124,7 @@ def _built_once(store: Store, step: str, key: str, build: Callable[[Path], objec
 
 
 def needed_sources(bindings: str) -> dict[str, str | int]:
-    """What the copy of this package in a model's source distribution depends on; part of its key."""
+    """The inputs of the copy of this package in a model's source distribution; part of its key."""
     return _sources() if bindings == "shared" else {}
 
 

@@ -164,7 +164,7 @@ _digests: Remembered[str] = Remembered()
 
 
 def describe_template(template: Template) -> dict[str, dict[str, Any]]:
-    """What the hash of a template stands for, by that hash."""
+    """The files that the hash of a template stands for, by that hash."""
     return {template_digest(template): _digested(template)}
 
 

@@ -10,8 +10,10 @@ import re
 from collections.abc import Iterable
 
 _BETWEEN = ";"
-_CALLS = ("StatefulPartitionedCall", "PartitionedCall", "XlaCallModule", "jit_main", "main")
-_CALLS += ("XLA_Args", "XLA_Retvals", "_wrapped_jax_export_main")
+_CALLS = frozenset(
+    {"StatefulPartitionedCall", "PartitionedCall", "XlaCallModule", "jit_main", "main"}
+)
+_CALLS |= {"XLA_Args", "XLA_Retvals", "_wrapped_jax_export_main"}
 """What TensorFlow and JAX put before the names of operations (and numbers), or have themselves."""
 _WRAPPERS = frozenset({"closed_call", "core_call", "core_closed_call", "custom_jvp_call"})
 _WRAPPERS |= {"custom_vjp_call", "pjit", "remat", "checkpoint"}

@@ -80,7 +80,7 @@ def _parse(text: bytes) -> Any:
 
 
 def _bundles(value: Any) -> Iterator[Bundle]:
-    """Those in a value: a bundle, an attestation, or an index's answer with several of them."""
+    """The bundles in a value: a bundle, an attestation, or an index's answer with several of them."""
     from pypi_attestations import Attestation
     from sigstore.models import Bundle
 
@@ -100,7 +100,7 @@ def _bundles(value: Any) -> Iterator[Bundle]:
 
 
 def open_verifier(trusted_root: Path | None) -> Verifier:
-    """What checks signatures.
+    """A verifier of signatures.
 
     Args:
         trusted_root: The keys of the authorities and logs, as Sigstore's `trusted_root.json`; by default those of the

@@ -121,7 +121,7 @@ class Policy:
 
     @cached_property
     def verifier(self) -> Verifier:
-        """What checks Sigstore's signatures; it may need the network.
+        """A verifier of Sigstore's signatures; it may need the network.
 
         Raises:
             UsageError: The file with its keys cannot be read.

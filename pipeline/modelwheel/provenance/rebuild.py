@@ -81,7 +81,7 @@ def _render(record: Record, store: Store, scratch: Path) -> Path:
 
 
 def _tools(contents: Contents) -> dict[str, str]:
-    """What a wheel was built with, according to its SBOM and its WHEEL file."""
+    """The tools that a wheel was built with, according to its SBOM and its WHEEL file."""
     named = (*COMPILERS, "cmake", "pybind11", "compiler-runtime", "cxx-library")
     tools = {
         component["bom-ref"]: f"{component.get('name')} {component.get('version')}"

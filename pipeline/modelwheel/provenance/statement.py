@@ -45,7 +45,7 @@ class Resource(_Parsed):
 
 
 class BuildDefinition(_Parsed):
-    """What was asked for, and everything that it was made from."""
+    """The request for a build, and everything that the result was made from."""
 
     build_type: str
     external_parameters: dict[str, Any]
@@ -111,7 +111,7 @@ def make_statement(contents: Contents, builder: str, invocation: str | None = No
 
 
 def define_build(contents: Contents) -> BuildDefinition:
-    """What a file says of its own build: spec, model, platforms, versions and flags."""
+    """A file's own account of its build: spec, model, platforms, versions and flags."""
     manifests = contents.manifests
     first = manifests[0]
     origin, compiler = first.provenance, first.compiler

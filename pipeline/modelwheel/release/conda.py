@@ -63,7 +63,7 @@ main()
 
 @dataclass(frozen=True)
 class Recipe:
-    """What was written."""
+    """A recipe that was written."""
 
     path: Path
     is_local: bool

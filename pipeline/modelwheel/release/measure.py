@@ -215,7 +215,7 @@ def _install_released(
 
 
 def _framework_times(wheel: Path) -> tuple[Timing, ...]:
-    """What a build recorded beside its wheel, if it was on a CPU of this kind: others are not comparable."""
+    """The times that a build recorded beside its wheel, if it was on a CPU of this kind: others are not comparable."""
     cpu = cpu_name()
     return tuple(t for t in read_timings(wheel) if t.framework and t.cpu == cpu)
 

@@ -22,7 +22,7 @@ _GITHUB = re.compile(r"(?:https://|ssh://git@|git@)github\.com[:/]([\w.-]+/[\w.-
 
 
 class Begun(JsonRecord):
-    """What `modelwheel init` did."""
+    """The outcome of `modelwheel init`."""
 
     directory: Path
     written: tuple[str, ...]
@@ -36,7 +36,7 @@ class Begun(JsonRecord):
 def answer(
     directory: Path, services: Sequence[Service], mode: Mode, slug: str | None, site: str | None
 ) -> Answers:
-    """What the files depend on: as given, else from git where the directory is a checkout.
+    """The answers that the files depend on: as given, else from git where the directory is a checkout.
 
     Args:
         directory: The repository; it need not exist.
@@ -129,7 +129,7 @@ def _find_slug(directory: Path) -> str:
 
 
 def _git(directory: Path, *arguments: str) -> str:
-    """What git says of the checkout that a directory is in; empty if it is in none."""
+    """The output of git in the checkout that a directory is in; empty if it is in none."""
     checkout = find_checkout(directory)
     if checkout is None:
         return ""

@@ -30,7 +30,7 @@ _TEMPLATES_OF_GITHUB = {
 
 
 class Answers(JsonRecord):
-    """What the files depend on, beside the version of modelwheel."""
+    """The answers that the files depend on, beside the version of modelwheel."""
 
     title: str
     """Of the repository, in its README."""
@@ -142,7 +142,7 @@ def _addresses(answers: Answers) -> Iterator[str]:
 
 
 def _sentences(answers: Answers, words: Mapping[str, str]) -> dict[str, str]:
-    """What README says about the services."""
+    """The sentences of README about the services."""
     setups = [f"setup-{answers.mode}.md"] if "github" in answers.services else []
     setups += ["setup-gitlab.md"] if "gitlab" in answers.services else []
     if "github" in answers.services:

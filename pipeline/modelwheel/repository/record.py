@@ -38,7 +38,7 @@ class Record(JsonRecord):
 
 
 def describe(file: File) -> Written:
-    """What the record keeps of a file."""
+    """The entry of a file in the record."""
     merged = not file.path.endswith(".json")
     return Written(
         sha256=digest(file.text),

@@ -28,7 +28,7 @@ Choice = Literal["stop", "mine", "new"]
 
 
 class Change(JsonRecord):
-    """What becomes of one file."""
+    """The change of one file."""
 
     path: str
     state: State
@@ -39,7 +39,7 @@ class Change(JsonRecord):
 
 
 def plan(directory: Path, choice: Choice = "stop") -> tuple[Record, list[Change]]:
-    """What becomes of each renewed file. Nothing is written.
+    """The changes of the renewed files. Nothing is written.
 
     Args:
         directory: The repository.
@@ -109,7 +109,7 @@ def _change(directory: Path, file: File, written: Written | None, choice: Choice
 
 
 def _retire(directory: Path, path: str, written: Written, choice: Choice) -> Change:
-    """What becomes of a file that this version does not write any more."""
+    """The change of a file that this version does not write any more."""
     file = directory / path
     if not file.is_file():
         return Change(path=path, state="removed")

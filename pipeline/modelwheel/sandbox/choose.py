@@ -135,7 +135,7 @@ def _choose(policy: Policy) -> Sandbox:
 
 
 def _part_of_one(reasons: Sequence[str]) -> Sandbox:
-    """What confines a program at least a little."""
+    """The restrictions that confine a program at least a little."""
     why = "; ".join(reasons)
     if sys.platform == "win32":
         return Sandbox(
@@ -169,7 +169,7 @@ def _bubblewrap() -> Sandbox | str:
 
 
 def _restrictions() -> str:
-    """What the launcher applies, beside a sandbox or in its place."""
+    """The restrictions of the launcher, beside a sandbox or in its place."""
     from . import landlock, seccomp
 
     kernel = [

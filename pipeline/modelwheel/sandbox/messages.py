@@ -1,4 +1,4 @@
-"""What a client and `launch` say to each other."""
+"""Messages between a client and `launch`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from typing import TypedDict
 
     class Request(TypedDict):
-        """What `launch` is to run, and how."""
+        """A program that `launch` is to run, and how."""
 
         argv: list[str]
         directory: str

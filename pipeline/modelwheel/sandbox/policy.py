@@ -1,4 +1,4 @@
-"""What a sandboxed program may use: the policy, the limits, the files and the environment."""
+"""The rights of a sandboxed program: the policy, the limits, the files and the environment."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class SandboxError(EnvironmentProblemError):
 
 
 class Policy(str, Enum):
-    """What to do if this machine has no sandbox."""
+    """The choice for a machine that has no sandbox."""
 
     REQUIRED = "required"
     """Refuse to run anything."""

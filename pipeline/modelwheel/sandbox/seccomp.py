@@ -134,7 +134,7 @@ _SINGLE_REFUSED = ("fork", "setpgid", "setsid", "vfork")
 
 
 def _single_checked(pid: int) -> dict[str, tuple[Check, ...]]:
-    """What a process that must stay alone may do: send signals to itself only, for example."""
+    """The checks of a process that must stay alone: it may send signals to itself only, for example."""
     itself = (_low(0), 0xFFFFFFFF, (pid,), False)
     return {
         "clone": (*_CHECKED["clone"], (_low(0), _CLONE_THREAD, (0,), True)),

@@ -37,7 +37,7 @@ def list_files(source: DirectorySource) -> list[str]:
 
 
 def with_references(source: DirectorySource, content: Path | None = None) -> DirectorySource:
-    """The same source, with the files to which its model refers.
+    """A copy of the source, with the files to which its model refers.
 
     Args:
         source: The model.

@@ -83,7 +83,7 @@ class Place:
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """Its name in messages."""
         return self.shown or redact(self.url)
 
 
@@ -91,7 +91,7 @@ class Place:
 def open_reader(
     timeout: float, verify: str | None = None, proxies: Mapping[str, str] | None = None
 ) -> Iterator[Reader]:
-    """What reads over HTTP, with the patience of downloads."""
+    """A reader over HTTP, with the patience of downloads."""
     from ..util.http import Patience, Reader
 
     patience = Patience(ATTEMPTS, FIRST_WAIT, longest_wait=_READ_TIMEOUT)
@@ -304,7 +304,7 @@ def _again() -> Exception:
 
 
 def _validator(headers: Mapping[str, str]) -> str:
-    """What says that the file is still the same; a weak tag does not (RFC 9110, section 8.8.3)."""
+    """The validator that shows that a file is unchanged; a weak tag does not (RFC 9110, section 8.8.3)."""
     tag = headers.get("ETag", "")
     return tag if tag.startswith('"') else ("" if tag else headers.get("Last-Modified", ""))
 

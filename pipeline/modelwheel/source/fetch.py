@@ -153,7 +153,7 @@ def _extras(source: RepositorySource | DownloadSource) -> dict[str, list[str]]:
 
 @dataclass(frozen=True)
 class KnownModel:
-    """What is known about a model without fetching it."""
+    """The facts about a model that is not fetched."""
 
     key: str
     """The same as `FetchedModel.key`."""
@@ -168,7 +168,7 @@ class KnownModel:
 
 
 def look_up(source: AnySource, store: Store) -> KnownModel:
-    """What is known about a model without fetching it.
+    """The facts about a model, without fetching it.
 
     A local directory is hashed; anything else is known if it was fetched before.
 

@@ -124,7 +124,7 @@ _HUGGING_FACE_WEIGHTS = re.compile(
 
 
 def explain_file(name: str, path: Path | None) -> str | None:
-    """What a file is that has the ending of no format, as one sentence; None for one that may be read.
+    """The kind of a file that has the ending of no format, as one sentence; None for one that may be read.
 
     Args:
         name: Its name.
@@ -142,7 +142,7 @@ def explain_file(name: str, path: Path | None) -> str | None:
 
 
 def explain_directory(shown: str, names: Collection[str]) -> str | None:
-    """What a directory is in which there is no model that is read; None if there is one, or that cannot be told.
+    """The kind of a directory without a model that is read; None if it has one, or if that cannot be told.
 
     Args:
         shown: Its name.

@@ -55,7 +55,7 @@ DAMAGE = (
 
 
 def damage_reason(error: Exception) -> str:
-    """What to say about an error of `DAMAGE`; continues a sentence."""
+    """The reason of an error of `DAMAGE`; continues a sentence."""
     if isinstance(error, MemoryError):
         return "it needs too much memory"
     if isinstance(error, RecursionError):

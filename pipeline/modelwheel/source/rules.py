@@ -55,7 +55,7 @@ class Tally:
 
 
 def suggest_path(path: str, existing: Iterable[str]) -> str:
-    """What to write in place of a file or directory that does not exist."""
+    """A path to write in place of a file or directory that does not exist."""
     names = sorted(existing)
     near = difflib.get_close_matches(path, names, n=3, cutoff=0.5) or names[:5]
     if not near:

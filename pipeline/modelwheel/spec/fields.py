@@ -24,7 +24,7 @@ _H = TypeVar("_H", bound=Hashable)
 
 
 class Mistake(NamedTuple):
-    """What a validator has found; `at` is the path from the validated value to the wrong part."""
+    """A mistake that a validator reports; `at` is the path from the validated value to the wrong part."""
 
     wrong: str
     hint: str = ""

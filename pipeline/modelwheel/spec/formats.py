@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class Directory(NamedTuple):
-    """What a directory with a model is."""
+    """A kind of directory with a model."""
 
     title: str
     """With its article."""

@@ -1,4 +1,4 @@
-"""What a spec says about the inputs and outputs of a model: lengths of axes, and names."""
+"""The inputs and outputs of a model in a spec: lengths of axes, and names."""
 
 from __future__ import annotations
 

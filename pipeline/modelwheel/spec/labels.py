@@ -20,7 +20,7 @@ _MAX_BYTES = MAX_LABELS * (_LONGEST + 1)
 
 
 def _find_mistake(label: Any) -> tuple[str, str] | None:
-    """What is wrong with a label, and how to fix it."""
+    """The mistake in a label, and how to fix it."""
     if not isinstance(label, str):
         return f"a label is text, got {shorten(str(label))}", "Write it in quotation marks"
     if not label.strip() or label != label.strip():

@@ -358,7 +358,7 @@ class Spec(Section):
         return self._path.absolute().parent
 
     def named_by_version(self) -> Self:
-        """The same spec, with the version in the name of the model and in all names that follow from it.
+        """A copy of the spec with the version in the name of the model and in all names that follow from it.
 
         Raises:
             SpecError: The name would be too long.
@@ -373,7 +373,7 @@ class Spec(Section):
         return self.model_copy(update={"model": self.model.model_copy(update={"name": name})})
 
     def holding(self, file: str) -> Self:
-        """The same spec, the directory of whose model holds it in this file; empty if it does not."""
+        """A copy of the spec, the directory of whose model holds it in this file; empty if it does not."""
         held = self.model_copy()
         held._held = file
         return held

@@ -1,4 +1,4 @@
-"""What `modelwheel tune` measured, stored beside the spec: `digits.yaml` has `digits.tune.json`.
+"""The measurements of `modelwheel tune`, stored beside the spec: `digits.yaml` has `digits.tune.json`.
 
 A build never times anything: it uses these costs and flags if they exist.
 """

@@ -101,7 +101,7 @@ def listed(root: Path, name: re.Pattern[str]) -> Iterator[Path]:
 
 
 def _scan(directory: Path) -> list[os.DirEntry[str]]:
-    """What is in a directory; nothing if it is a link or not a directory."""
+    """The entries of a directory; none if it is a link or not a directory."""
     try:
         if directory.is_symlink():
             return []

@@ -1,1 +1,1 @@
-"""What others see of a build while it runs and afterwards: events, metrics, traces, a page."""
+"""Views of a build for others, while it runs and afterwards: events, metrics, traces, a page."""

@@ -1,4 +1,4 @@
-"""What became of builds, as their events say."""
+"""The outcomes of builds, by their events."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class _RefusedError(ValueError):
 
 
 class Described(NamedTuple):
-    """What the header of an array says."""
+    """The facts in the header of an array."""
 
     dtype: np.dtype[Any]
     shape: tuple[int, ...]

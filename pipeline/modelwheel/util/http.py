@@ -215,7 +215,7 @@ def chunks(response: requests.Response, limit: int, within: float) -> Iterator[b
 
 
 def _read_some(response: requests.Response) -> bytes:
-    """What has arrived, at least one byte; empty at the end."""
+    """The bytes that have arrived, at least one; empty at the end."""
     # The exceptions of `iter_content`, which waits until a whole chunk has arrived.
     try:
         some: bytes = response.raw.read1(_CHUNK, decode_content=False)

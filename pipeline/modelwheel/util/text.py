@@ -86,7 +86,7 @@ def shorten_words(text: str, most: int = 200) -> str:
 
 
 def safe_lines(text: object) -> str:
-    r"""The same for text of several lines: line feeds and tabs stay, and no line is a command.
+    r"""`one_line` for text of several lines: line feeds and tabs stay, and no line is a command.
 
     What is one value must go through `one_line` before it becomes a part of such text, or it could
     pretend to be a line.
@@ -100,7 +100,7 @@ def safe_lines(text: object) -> str:
 
 
 def json_text(text: str) -> str:
-    r"""The same JSON document, with escapes for characters that must not be printed raw.
+    r"""A JSON document with escapes for characters that must not be printed raw.
 
     >>> print(json_text('{"a": "\u202e##[error]"}'))
     {"a": "\u202e\u0023#[error]"}

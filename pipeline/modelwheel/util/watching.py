@@ -1,4 +1,4 @@
-"""What a command is doing now, for its display."""
+"""The present activity of a command, for its display."""
 
 from __future__ import annotations
 

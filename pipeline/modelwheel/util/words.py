@@ -25,7 +25,7 @@ def first_few(names: Iterable[str], limit: int = FIRST_FEW) -> str:
 
 
 def natural_key(text: str) -> tuple[list[str | tuple[int, str]], str]:
-    """What texts are sorted by so that the numbers in them count as numbers.
+    """A sort key of texts in which numbers count as numbers.
 
     >>> sorted(["arg10", "arg2", "arg"], key=natural_key)
     ['arg', 'arg2', 'arg10']

@@ -187,7 +187,7 @@ def replaced_in(manifest: Manifest) -> tuple[str, ...]:
 
 
 def asked_for(weights_storage: str, replaced: Sequence[str]) -> str:
-    """What the spec asks for that may change outputs, and what to do, as a clause; empty if there is nothing.
+    """The settings of the spec that may change outputs, and what to do, as a clause; empty if there are none.
 
     Args:
         weights_storage: How the weights are stored.
@@ -277,7 +277,7 @@ def attribute(report: Report, failed: Comparison, replaced: Sequence[str] = ()) 
 
 
 def _without_truth(truth: Truth, output: str) -> str:
-    """What to do about an output that only the framework's own results say something about."""
+    """Advice about an output that has only the framework's own results to compare with."""
     who, narrow = truth.evaluator, truth.narrow.get(output)
     reason = truth.missing or truth.without.get(output)
     why = f" ({reason})" if reason else ""

@@ -22,7 +22,7 @@ _LONGEST_DESCRIPTOR = 24
 
 
 def container_problem(file: BinaryIO, archive: zipfile.ZipFile) -> str:
-    """What is wrong with the bounds of an open archive; empty if nothing is.
+    """The problem of the bounds of an open archive; empty if there is none.
 
     Args:
         file: The file of the archive; its position changes.
@@ -46,7 +46,7 @@ def container_problem(file: BinaryIO, archive: zipfile.ZipFile) -> str:
 
 
 def _gaps(file: BinaryIO, archive: zipfile.ZipFile, end: int) -> Iterator[str]:
-    """What is wrong with the headers of the files, and between them."""
+    """The problems of the headers of the files, and between them."""
     members = sorted(archive.infolist(), key=lambda member: member.header_offset)
     starts = [member.header_offset for member in members]
     if (starts[0] if starts else end) != 0:

@@ -1,4 +1,4 @@
-"""What is in a wheel or model source distribution: files with their hashes, metadata, manifests, SBOMs.
+"""The contents of a wheel or model source distribution: files with their hashes, metadata, manifests, SBOMs.
 
 Nothing is unpacked and nothing is run. Claims are not verified here, but in `modelwheel.provenance`.
 """

@@ -1,4 +1,4 @@
-"""What is stored beside a wheel: the report of its self-test, its timings, and when it was released.
+"""The files stored beside a wheel: the report of its self-test, its timings, and when it was released.
 
 The first two come from the wheel itself (`python -m model_NAME selftest --json` and `bench --json`). All are
 named after it. The catalogue shows them; `modelwheel download` copies them with the wheel. A source distribution has
@@ -64,7 +64,7 @@ class Comparison(Deviation):
 
     @property
     def label(self) -> str:
-        """What was compared, for people: the name of an output, or `state NAME`."""
+        """The compared value, for people: the name of an output, or `state NAME`."""
         return f"state {self.output}" if self.state else self.output
 
     @property

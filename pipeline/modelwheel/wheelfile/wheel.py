@@ -59,7 +59,7 @@ class Member:
 
 @dataclass(frozen=True)
 class WheelName:
-    """What a wheel's file name says (binary distribution format, "File name convention")."""
+    """The parts of a wheel's file name (binary distribution format, "File name convention")."""
 
     distribution: NormalizedName
     version: Version
@@ -291,7 +291,7 @@ def _list_members(path: Path, archive: zipfile.ZipFile) -> Iterator[tuple[str, M
 
 
 def _mode_problem(info: zipfile.ZipInfo) -> str:
-    """What is wrong with the mode of a member, which some installers set; continues its name."""
+    """The problem of the mode of a member, which some installers set; continues its name."""
     mode = info.external_attr >> 16  # as Unix tools write it; 0 elsewhere
     kind = stat.S_IFDIR if info.orig_filename.endswith("/") else stat.S_IFREG
     if stat.S_IFMT(mode) not in (0, kind):

@@ -103,7 +103,7 @@ def too_large(
 
 
 def _unusual(job: InspectJob, usual: str) -> str:
-    """What to do about a model that is read in another way than others."""
+    """Advice about a model that is read in another way than others."""
     file = one_line(getattr(job.request.reading, "file", "") or "the model")
     return f"{file} is small enough to be {usual}, so that it may be damaged or hostile: export or fetch it again"
 
@@ -203,7 +203,7 @@ _PROGRAMS = {
 
 
 def _describe(job: Job) -> str:
-    """What was done when a job's process died: the format says whose code that was."""
+    """The work of a job when its process died: the format says whose code that was."""
     if isinstance(job, CompileJob):
         return "XLA compiled the graph"
     if isinstance(job, SupportedJob):

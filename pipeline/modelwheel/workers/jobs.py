@@ -59,7 +59,7 @@ class NoInput(JsonRecord):
 
 
 class JobRequest(JsonRecord):
-    """What a worker is asked for, without the files: fields are parameters and part of the key."""
+    """A request to a worker, without the files: fields are parameters and part of the key."""
 
     VERSION: ClassVar[int]
     """Raised when the same request leads to other files; part of every key."""
@@ -262,7 +262,7 @@ class _Job(JsonRecord):
 
     @property
     def flags(self) -> Flags:
-        """What the process that runs it must find in its environment."""
+        """The flags that the process that runs it must find in its environment."""
         return Flags()
 
 

@@ -61,7 +61,7 @@ class _Task:
 
     @property
     def needs(self) -> Needs:
-        """What it needs of a worker that does not fork."""
+        """Its needs of a worker that does not fork."""
         return Needs(self.job.flags, self.step.partition("/")[0])
 
 

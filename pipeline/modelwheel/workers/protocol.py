@@ -1,4 +1,4 @@
-"""What client and worker say to each other, as lines of JSON on the worker's standard input and output.
+"""Messages between client and worker, as lines of JSON on the worker's standard input and output.
 
 The client says `Hello` once, then a `Message` for each job; the worker replies to each with a `Reply`,
 in any order. A reply is believed only if it has the nonce of the hello and the `id` of a message that
@@ -38,7 +38,7 @@ class Hello(JsonRecord):
 
 
 class Task(str, Enum):
-    """What is wanted of a job."""
+    """A job as it is asked for."""
 
     RUN = "run"
     NAME_LAYERS = "name layers"
@@ -48,7 +48,7 @@ class Task(str, Enum):
 
 
 class Message(JsonRecord):
-    """What the client sends. The job is validated separately, so that a refusal can carry the `id`."""
+    """A message of the client. The job is validated separately, so that a refusal can carry the `id`."""
 
     id: int
     job: Mapping[str, Any]
@@ -61,7 +61,7 @@ class Message(JsonRecord):
 
 
 class Answer(JsonRecord):
-    """What a job says when it ends."""
+    """The answer of a job when it ends."""
 
     seconds: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     error: str | None = None
@@ -85,7 +85,7 @@ Ending = Literal["answered", "ended", "garbage", "timeout"]
 
 
 class Reply(JsonRecord):
-    """What the worker replies."""
+    """A reply of the worker."""
 
     nonce: str
     id: int

@@ -16,7 +16,7 @@ STOPPED = "the step was stopped because the build ended before it was done"
 
 @dataclass(frozen=True)
 class Needs:
-    """What a job needs of a worker that does not fork; one that does takes every job."""
+    """The needs of a job of a worker that does not fork; one that does takes every job."""
 
     flags: Flags
     model: str

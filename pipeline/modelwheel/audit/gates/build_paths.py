@@ -62,7 +62,7 @@ def _paths(content: bytes, posix: Sequence[re.Pattern[bytes]]) -> Iterator[bytes
 def _matches(
     content: bytes, pattern: re.Pattern[bytes], begin: Callable[[int], int | None]
 ) -> Iterator[bytes]:
-    """What matches from where it begins, unless that continues something else."""
+    """The matches at their beginnings, unless they continue something else."""
     position = 0
     while match := pattern.search(content, position):
         start = begin(match.start())

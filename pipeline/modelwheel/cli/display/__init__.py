@@ -1,1 +1,1 @@
-"""What commands show to people: tables, progress, Markdown."""
+"""The display of commands for people: tables, progress, Markdown."""

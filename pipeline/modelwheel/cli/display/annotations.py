@@ -120,7 +120,7 @@ def of_builds(results: Iterable[BuildResult]) -> Iterator[Annotation]:
 def of_findings(
     name: str, findings: Iterable[Finding], file: Path | None = None
 ) -> Iterator[Annotation]:
-    """What a check found in the model `name`, at the fields of the spec that it is about, else at the top of `file`."""
+    """The findings of a check of the model `name`, at the fields that they are about, else at the top of `file`."""
     for finding in findings:
         severity: Severity = "notice" if finding.severity == "note" else finding.severity
         placed = _placed(str(finding), severity, name) if finding.place else None

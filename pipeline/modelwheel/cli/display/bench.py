@@ -98,7 +98,7 @@ def _us(value: float | None) -> str:
 
 
 def notes(compared: Compared) -> Iterator[str]:
-    """What is not a time: starts, memory, sizes, and why cells are empty."""
+    """The results that are not times: starts, memory, sizes, and why cells are empty."""
     for side in compared.sides:
         yield f"  {TITLES[side.kind]}: {_side(side)}"
     for case in compared.cases:

@@ -1,4 +1,4 @@
-"""What `build` and `verify` print of a wheel's errors: a line for each CPU level, or the whole table."""
+"""The errors of a wheel as `build` and `verify` print them: a line for each CPU level, or the whole table."""
 
 from __future__ import annotations
 

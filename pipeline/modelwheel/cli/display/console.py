@@ -21,7 +21,7 @@ def plain(value: object) -> str:
 
 
 def plain_lines(value: object) -> str:
-    """The same for text of several lines."""
+    """`plain` for text of several lines."""
     return escape(safe_lines(value))
 
 

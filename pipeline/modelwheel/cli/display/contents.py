@@ -1,4 +1,4 @@
-"""What `modelwheel inspect` prints: the model card, the contents of a file, and their origin."""
+"""The output of `modelwheel inspect`: the model card, the contents of a file, and their origin."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def reason_lines(
 
 
 def cost_lines(cost: Cost) -> Iterator[str]:
-    """What a build will take, and how much of that is known."""
+    """The cost of a build, and how much of that is known."""
     if not cost.steps:
         yield "nothing to run"
         return

@@ -66,7 +66,7 @@ def _layers(profile: Profile, total: float) -> Table:
 
 
 def summary(profile: Profile) -> Iterator[str]:
-    """What all steps take together, and how much of the core that uses."""
+    """The time of all steps together, and how much of the core they use."""
     inside = time_text(sum(step.us for step in profile.steps) / 1e6)
     yield (
         f"One run takes {time_text(profile.us / 1e6)}, of which {inside} are "

@@ -1,4 +1,4 @@
-"""What a pull request is answered with: a comment that is always the same one, and the summary of its check.
+"""The answer to a pull request: a comment that is always the same one, and the summary of its check.
 
 GitHub shows no SVG of a run there: it removes `<svg>` and `data:` addresses, and files of a run need a login. It draws
 Mermaid's charts in both, so these are the pictures.
@@ -68,7 +68,7 @@ def _folded(title: str, text: str) -> str:
 
 
 def _show_differences(measurements: Iterable[Measurement]) -> str:
-    """What is not as in the released version, for each model that has one."""
+    """The differences from the released version, for each model that has one."""
     lines = []
     for one in measurements:
         if one.released is not None:

@@ -71,7 +71,7 @@ def print_totals(
 
 
 def print_failures(results: Sequence[BuildResult]) -> None:
-    """What was not built and why: the last lines of a build, because logs are read from their end."""
+    """Prints what was not built and why: the last lines of a build, because logs are read from their end."""
     for result in results:
         if result.errors:
             model = result.request.spec.model

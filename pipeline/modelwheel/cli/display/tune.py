@@ -15,7 +15,7 @@ from .console import OUT, plain
 
 
 def print_tuned(tuned: Tuned) -> None:
-    """What was measured at each level, and what changes by it."""
+    """Prints the measurements at each level, and what changes by them."""
     for name, level in tuned.levels.items():
         before = "µs before" if level.measured_before else "µs before, estimated"
         table = Table(
@@ -50,7 +50,7 @@ def _changes(level: TunedLevel) -> str:
 
 
 def print_proposal(proposal: Proposal) -> None:
-    """What each candidate costs, and the batch sizes before and after."""
+    """Prints the cost of each candidate, and the batch sizes before and after."""
     table = Table(
         "batch size",
         "µs a run",

@@ -264,7 +264,7 @@ def _say_published(planned: Plan, uploaded: list[str], target: Publisher | Githu
 
 
 def _bind(tag: str | None, release_list: str | None, needs: str | None) -> Release | None:
-    """What the files must be, from the options that say so."""
+    """The requirements that options put on the files."""
     from ...index.plan import Release
     from ...index.release_list import read_hashes, read_list
 

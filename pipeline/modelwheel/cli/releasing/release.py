@@ -157,7 +157,7 @@ def _build_job(
 
 
 def _shown(outcome: Outcome, display: BuildDisplay | None, *, as_json: bool) -> Outcome:
-    """The same outcome, which was printed: a person need not wait for the last one."""
+    """The outcome, which was printed: a person need not wait for the last one."""
     with nullcontext() if display is None else display.paused():
         if outcome.error is not None:
             from ..display.annotations import report_error

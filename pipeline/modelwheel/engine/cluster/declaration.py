@@ -1,4 +1,4 @@
-"""What a worker of a cluster says about itself, what a step needs of one, and which workers a build refuses."""
+"""Declarations of workers: what one says about itself, what a step needs of one, and which workers a build refuses."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Declaration(JsonRecord):
     """Further resources: see `cluster.resources` in modelwheel.toml."""
 
     def resources(self) -> dict[str, float]:
-        """What Dask's scheduler compares with what steps need.
+        """The resources that Dask's scheduler compares with the needs of steps.
 
         What differs in a version has another name: Dask never gives such a worker a step, whenever it joins.
         """
@@ -79,7 +79,7 @@ class Declaration(JsonRecord):
 
 
 def name_of_worker(name: object, host: str) -> str:
-    """What a worker is called: its name in Dask, with its machine where that does not say it."""
+    """The name of a worker: its name in Dask, with its machine where that does not say it."""
     return str(name) if host in str(name) else f"{host}-{name}"
 
 
@@ -186,7 +186,7 @@ def _highest_level(here: Declaration, workers: Iterable[Declaration]) -> dict[st
 
 
 def words_of(needs: Mapping[str, float]) -> str:
-    """What a step needs of a worker, for people."""
+    """The needs of a step, for people."""
     said = [
         *(f"TensorFlow {n.partition('-')[2]}" for n in needs if n.startswith("tensorflow-")),
         *(f"the platform {n.partition('-')[2]}" for n in needs if n.startswith("platform-")),

@@ -323,7 +323,7 @@ class ClusterExecutor:
             self._take(work, answer, future)
 
     def _take(self, work: Work, answer: Answer, future: DaskFuture[Any]) -> None:
-        """What a worker answers."""
+        """Takes the answer of a worker."""
         if answer.kind == "again":
             self._died(work, answer.worker)
         elif answer.kind == "stopped":

@@ -29,7 +29,7 @@ _MOST_FAILURES = 3
 
 @dataclass(frozen=True)
 class Machine:
-    """What a machine gives to a cluster."""
+    """The share of a machine that is given to a cluster."""
 
     processes: int
     """Each imports TensorFlow once."""

@@ -1,4 +1,4 @@
-"""What runs in the worker processes of a cluster: steps of several builds, each apart from the others.
+"""Tasks in the worker processes of a cluster: steps of several builds, each apart from the others.
 
 A build has its own worker pool in each process, so that its end ends its jobs and no others. A pool that is not needed
 any more waits for the next build with the same settings: TensorFlow is imported once.
@@ -128,7 +128,7 @@ class Gate:
 
 
 class _Build:
-    """What one build has in this process."""
+    """The state of one build in this process."""
 
     def __init__(self, settings: Settings, process: Process) -> None:
         self.settings, self._process = settings, process
@@ -201,7 +201,7 @@ class _Build:
 
 
 class Process:
-    """What all builds share in a worker process."""
+    """The state that all builds share in a worker process."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger

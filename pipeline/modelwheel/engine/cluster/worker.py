@@ -72,7 +72,7 @@ class _Call:
 
 
 def packed(task: Task) -> bytes:
-    """What `pickle.loads` turns into the answer of `execute`.
+    """The bytes that `pickle.loads` turns into the answer of `execute`.
 
     Dask's scheduler unpickles functions and their arguments, but not what is in bytes: so it needs no modelwheel.
     """
@@ -139,7 +139,7 @@ class _Ledger(Ledger):
         return None if before is None else str(before)
 
     def _ask(self, call: Callable[[], Coroutine[Any, Any, object]]) -> object:
-        """What the scheduler answers; asks again while the network stands still."""
+        """The answer of the scheduler; asks again while the network stands still."""
         deadline = time.monotonic() + _PATIENCE_SECONDS
         while True:
             try:

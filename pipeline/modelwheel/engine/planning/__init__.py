@@ -1,1 +1,1 @@
-"""What a build would do, why, and what it would take."""
+"""The plan of a build: its steps, their reasons, and their cost."""

@@ -1,4 +1,4 @@
-"""What differs between the inputs of two results of a step, in words: the flag, the file, the field."""
+"""The differences between the inputs of two results of a step, in words: the flag, the file, the field."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ _SUBJECTS: Mapping[What, str] = {
 
 
 def compare(before: Inputs, after: Inputs, meaning: Meaning) -> list[Reason]:
-    """What differs between the inputs of two results of one step; empty if nothing does.
+    """The differences between the inputs of two results of one step; empty if there are none.
 
     Args:
         before: `condense` of the earlier inputs.
@@ -232,7 +232,7 @@ def _files(
 
 
 def _kernels(before: Inputs, after: Inputs, meaning: Meaning) -> Iterator[Reason]:
-    """What changed in the kernels that both have; they have the same compiler and template."""
+    """The changes of the kernels that both have; they have the same compiler and template."""
     for name in sorted({*before} & {*after}):
         old, new = meaning(str(before[name])), meaning(str(after[name]))
         if before[name] != after[name]:
@@ -245,7 +245,7 @@ def _kernels(before: Inputs, after: Inputs, meaning: Meaning) -> Iterator[Reason
 
 
 def _known(value: Any, meaning: Meaning) -> Any:
-    """What a hash stands for, or the hash."""
+    """The meaning of a hash, or the hash."""
     found = meaning(value) if isinstance(value, str) else None
     return value if found is None else found
 

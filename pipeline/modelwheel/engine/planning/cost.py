@@ -26,7 +26,7 @@ _NEAREST = 5
 
 @dataclass(frozen=True)
 class Cost:
-    """What the steps that must run will take. Downloads of models are not part of it."""
+    """The cost of the steps that must run. Downloads of models are not part of it."""
 
     steps: int
     measured: int
@@ -52,7 +52,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class _Sample:
-    """What one step took."""
+    """The cost of one step that ran."""
 
     seconds: float
     size: int
@@ -70,7 +70,7 @@ class _Node:
 
 
 def estimate(surveys: Sequence[Survey], history: History, workers: int) -> Cost:
-    """What the steps of some requests that must run will take.
+    """The estimated cost of the steps of some requests that must run.
 
     Args:
         surveys: The plans.
@@ -133,7 +133,7 @@ def _sample(record: Record) -> _Sample | None:
 
 
 class _Samples:
-    """What steps of each kind took, by the size of their model."""
+    """The costs of steps that ran, by kind and by the size of their model."""
 
     def __init__(self, surveys: Sequence[Survey], history: History) -> None:
         found: dict[str, dict[str, tuple[int, _Sample]]] = defaultdict(dict)

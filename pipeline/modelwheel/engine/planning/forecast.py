@@ -1,4 +1,4 @@
-"""What steps took in earlier builds, for the estimate of the time that a build still takes."""
+"""The times of steps in earlier builds, for the estimate of the time that a build still takes."""
 
 from __future__ import annotations
 

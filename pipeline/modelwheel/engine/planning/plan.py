@@ -30,7 +30,7 @@ class PlannedStep:
 
 @dataclass(frozen=True)
 class Survey:
-    """What is known about the build of one request while nothing runs."""
+    """The facts about the build of one request while nothing runs."""
 
     request: Request
     model: source.KnownModel

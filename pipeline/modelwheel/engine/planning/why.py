@@ -34,7 +34,7 @@ class Explainer:
         return reasons
 
     def since(self, survey: Survey, old: Survey | None, time: float) -> dict[str, list[Reason]]:
-        """What must be built again since a release, and why, by the step's name; whether or not it was, meanwhile.
+        """The steps that must run since a release, and why, by their names; whether or not they ran meanwhile.
 
         Args:
             survey: The request as it is now.
@@ -74,7 +74,7 @@ class _Compared:
         return each_once(reasons) or [self._lost(step, planned.key)]
 
     def _lost(self, step: Step | None, key: str | None) -> Reason:
-        """What is said of a step without an earlier result that can be compared."""
+        """The reason for a step without an earlier result that can be compared."""
         had = step is not None and key is not None and self._history.has_had(step.lineage, key)
         return Reason("removed" if had else "new", "")
 
@@ -112,7 +112,7 @@ class _Compared:
                 yield Reason("step", self._steps[name].kind)
 
     def _compare(self, step: Step, before: Mapping[str, Any]) -> list[Reason]:
-        """What is different from the inputs of an earlier result, as far as it can be known before others run."""
+        """The differences from the inputs of an earlier result, as far as they can be known before others run."""
         after = self.inputs(step)
         if after is None:
             return []
@@ -148,7 +148,7 @@ class _Compared:
         return {name: file.sha256 for name, file in self._survey.model.files.items()}
 
     def _meaning(self, step: Step, hashed: str) -> Inputs | None:
-        """What a hash among the inputs of a step stands for, if the store or the step knows."""
+        """The meaning of a hash among the inputs of a step, if the store or the step knows it."""
         if hashed not in self._meanings:
             record = self._history.record(meaning_key(hashed))
             if record is not None:

@@ -1,4 +1,4 @@
-"""What every step is: a pure function of its inputs, with a key, run by a worker or in this process."""
+"""The base of every step: a pure function of its inputs, with a key, run by a worker or in this process."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Records = Mapping[str, Record]
 
 @dataclass(frozen=True)
 class Workspace:
-    """What a step has while it runs."""
+    """The directories and tools of a step while it runs."""
 
     store: Store
     model: Path
@@ -47,7 +47,7 @@ class Step(abc.ABC):
 
     @property
     def lineage(self) -> str:
-        """What the step has in common with its earlier ones: the name, without what only one version of a model has.
+        """The name that the step shares with its earlier ones: without the parts that only one version of a model has.
 
         Steps that know no model have one lineage for all of them.
         """
@@ -78,7 +78,7 @@ class Step(abc.ABC):
         records: Records,  # noqa: ARG002
         files: Callable[[], Mapping[str, str]],  # noqa: ARG002
     ) -> Mapping[str, Mapping[str, Any]]:
-        """What some hashes among the inputs stand for, by the hash, in the form of `key_inputs`.
+        """The meanings of some hashes among the inputs, by the hash, in the form of `key_inputs`.
 
         Args:
             store: The store.

@@ -83,7 +83,7 @@ class BundleStep(ModelStep, LocalStep):
 
 
 def _cross_compiler() -> tuple[str, str]:
-    """What libraries for other systems depend on: the version of zig, and how it is called."""
+    """The inputs of libraries for other systems: the version of zig, and how it is called."""
     from ...release.cross.build import TOOLCHAIN  # of the extra `cross`
 
     return installed_version("ziglang"), digest_file(TOOLCHAIN).sha256

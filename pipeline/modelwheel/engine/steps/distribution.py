@@ -124,7 +124,7 @@ class _DistributionStep(ModelStep, LocalStep):
 
     @abc.abstractmethod
     def tools(self) -> dict[str, Any]:
-        """What the result depends on in addition to the project and the template."""
+        """The inputs of the result beside the project and the template."""
 
     @abc.abstractmethod
     def pack(self, project: Path, workspace: Workspace, out: Path) -> None:

@@ -80,7 +80,7 @@ class ModelStep(Step):
 
 
 def inspection_inputs(tree: str, reading: Reading) -> dict[str, Any]:
-    """What the inspection of a model depends on, given its tree hash and how it is read."""
+    """The inputs of the inspection of a model, given its tree hash and how it is read."""
     return InspectRequest(reading=reading).key_inputs(model=tree)
 
 
@@ -151,7 +151,7 @@ class InspectStep(ModelStep, JobStep):
         return [replace(finding, place=_place(spec, finding.field)) for finding in findings]
 
     def _check_tables(self, found: Inspection) -> Iterator[Finding]:
-        """What of the tables of the model would not be compared with random rows."""
+        """Findings about tables of the model that random rows would leave uncompared."""
         spec = self.request.spec
         signature = found.signature(spec.model.serving_key)
         if signature is None or not signature.tables or spec.verify.samples:
@@ -192,7 +192,7 @@ class _AfterInspect(ModelStep, JobStep):
         return self._asked(workspace.store, workspace.records).job(workspace.model, out)
 
     def _asked(self, store: Store, records: Records) -> FreezeRequest | ReferenceRequest:
-        """What the worker is asked for."""
+        """The request to the worker."""
         found = read_inspection(store, records[self.needs[0]])
         signature = found.signature(self.request.spec.model.serving_key)
         assert signature is not None  # it has passed the check
@@ -246,7 +246,7 @@ class ReferenceStep(_AfterInspect):
 def _reference_request(
     request: Request, reading: Reading, signature: SignatureInfo
 ) -> ReferenceRequest:
-    """What a signature, which has its names in the wheel, is evaluated on."""
+    """The inputs on which a signature, which has its names in the wheel, is evaluated."""
     spec, sizes = request.spec, request.batch_sizes
     shapes = {t.name: compiled_shape(signature, t, request.shapes) for t in signature.inputs}
     batched, given = bool(batched_inputs(signature, request.shapes)), spec.verify.ranges

@@ -118,7 +118,7 @@ class GitHub:
         self._session.close()
 
     def get(self, path: str) -> Any:
-        """What the repository has at a path below it; None if there is no such thing.
+        """The answer of the repository at a path below it; None if there is no such thing.
 
         Raises:
             PublishError: It cannot be read.

@@ -177,7 +177,7 @@ def _is_there(release: Release, name: str, sha256: str) -> bool:
 
 
 def _named(file: PlannedFile, release: Release) -> PlannedFile:
-    """The same in the words of releases: those of an index may not fit."""
+    """The problems in the words of releases: those of an index may not fit."""
     if file.action == "skip":
         return replace(file, reason=f"already in the {_kind(release)}")
     if file.action == "upload" and release.state == "published":

@@ -110,7 +110,7 @@ class Release:
         return str(self._said.get("html_url") or f"{self._github.repository} {self.tag}")
 
     def files(self, project: str) -> Mapping[str, IndexedFile] | None:  # noqa: ARG002 - one project
-        """What it has, without what broke off."""
+        """The files of the release, without incomplete uploads."""
         return {
             name: IndexedFile(asset.url, asset.sha256, asset.size)
             for name, asset in self.assets.items()
@@ -206,7 +206,7 @@ class Release:
         return asset.sha256 or self.sha256(IndexedFile(asset.url, None))
 
     def differences(self, expected: Mapping[str, str]) -> list[str]:
-        """What is wrong with its files.
+        """The problems of its files.
 
         Args:
             expected: SHA-256 of all files by name.

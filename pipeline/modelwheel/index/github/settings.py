@@ -1,4 +1,4 @@
-"""What a repository on GitHub needs before it can release: `modelwheel doctor --github` asks for each setting.
+"""The settings that a repository on GitHub needs before it can release: `modelwheel doctor --github` asks for each.
 
 docs/repository.md, "Set-up, once", has the commands that make them. https://docs.github.com/rest describes the answers.
 """

@@ -26,7 +26,7 @@ _LARGEST_PICTURE = 1_000_000
 
 @dataclass(frozen=True)
 class Branding:
-    """What pages say about who publishes the models."""
+    """The words of pages about who publishes the models."""
 
     title: str = "Models"
     logo: Path | None = None

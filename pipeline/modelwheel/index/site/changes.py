@@ -1,4 +1,4 @@
-"""What is different in a version of a model, compared with the one before it."""
+"""The differences between a version of a model and the one before it."""
 
 from __future__ import annotations
 

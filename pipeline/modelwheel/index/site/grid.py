@@ -23,7 +23,7 @@ _OLD_NAMES = {"manylinux1": "2_5", "manylinux2010": "2_12", "manylinux2014": "2_
 
 
 class Place(NamedTuple):
-    """What a wheel runs on."""
+    """The system and CPU that a wheel runs on."""
 
     system: str
     architecture: str
@@ -40,12 +40,12 @@ class Place(NamedTuple):
 
     @property
     def order(self) -> tuple[str, ...]:
-        """What pages sort by: Linux, macOS, Windows."""
+        """The sort key of pages: Linux, macOS, Windows."""
         return (self.system.lower(), self.libc, self.architecture)
 
 
 def place_of(wheel: IndexedWheel) -> Place:
-    """What a wheel runs on; of several platform tags, the one with the oldest version counts."""
+    """The system and CPU that a wheel runs on; of several platform tags, the one with the oldest version counts."""
     places = [_parse(tag.platform) for tag in wheel.tags]
     return min(
         places, key=lambda place: [int(number) for number in re.findall(r"\d+", place.oldest)]

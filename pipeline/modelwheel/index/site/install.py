@@ -88,7 +88,7 @@ def requirements_path(project: str, version: str) -> str:
 def _divide(
     release: Sequence[IndexedFile], index: Sequence[IndexedFile]
 ) -> tuple[list[Requirement], list[str]]:
-    """What a release requires: what this index has, and the rest."""
+    """The requirements of a release: those that this index has, and the rest."""
     here = {wheel.project for wheel in index}
     required = list(dict.fromkeys(r for wheel in release for r in wheel.requires))
     ours = [r for r in required if canonicalize_name(r.name) in here]

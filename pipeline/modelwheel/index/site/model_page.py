@@ -35,7 +35,7 @@ class Part:
 def page_values(
     project: Project, index: Sequence[IndexedFile], addresses: Addresses
 ) -> dict[str, object]:
-    """What the template of a model's page shows.
+    """The values in the template of a model's page.
 
     Args:
         project: The model.

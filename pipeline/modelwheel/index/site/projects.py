@@ -30,7 +30,7 @@ class Release:
 
     @property
     def manifest(self) -> Manifest:
-        """That of its first wheel; those of other platforms differ in their CPU levels and sizes."""
+        """The manifest of its first wheel; those of other platforms differ in their CPU levels and sizes."""
         return self.wheels[0].manifest
 
     @cached_property

@@ -44,7 +44,7 @@ def _environment(*, escape: bool) -> jinja2.Environment:
 
 
 def _show(value: object) -> object:
-    """What the page shows of a value: nothing that reorders or hides what is beside it."""
+    """A value as the page shows it: nothing that reorders or hides its neighbours."""
     if type(value) is not str:  # not of `Markup`, which templates have made
         return value
     if value.isascii() and value.isprintable():  # most are, and this is quick

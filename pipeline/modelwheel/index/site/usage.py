@@ -64,7 +64,7 @@ def example_programs(manifest: Manifest) -> list[Text]:
 
 
 def build_texts(manifest: Manifest, install: str) -> list[Text]:
-    """What builds these programs: with CMake, and with a compiler alone.
+    """The commands that build these programs: with CMake, and with a compiler alone.
 
     Args:
         manifest: Of the model.

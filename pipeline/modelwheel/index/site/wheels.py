@@ -1,4 +1,4 @@
-"""What the index and the catalogue need from each file, and from what is stored beside it."""
+"""The facts that the index and the catalogue need from each file, and from what is stored beside it."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class IndexedWheel(IndexedFile):
 
     @cached_property
     def tags(self) -> frozenset[Tag]:
-        """What it can be installed on."""
+        """The platforms and Pythons that it can be installed on."""
         return parse_wheel_filename(self.name)[3]
 
 

@@ -15,7 +15,7 @@ _LEADING = "..."
 
 
 class Place(NamedTuple):
-    """What a fusion replaces."""
+    """The place in the model that a fusion replaces."""
 
     name: str
     """A marked function, a composite, or the layer that a pattern is in."""
@@ -23,7 +23,7 @@ class Place(NamedTuple):
 
 
 class Tensor(NamedTuple):
-    """What is known about an argument or a result."""
+    """The known facts about an argument or a result."""
 
     dtype: str
     shape: _Shape | None
@@ -62,7 +62,7 @@ def check_arguments(fusion: Fusion, given: Sequence[Tensor], place: Place) -> No
 def _find_shape_problems(
     argument: Argument, shape: _Shape | None, axes: dict[str, int]
 ) -> Iterator[str]:
-    """What is wrong about the shape of an argument; adds the extents of named axes to `axes`."""
+    """The problems of the shape of an argument; adds the extents of named axes to `axes`."""
     if argument.shape is None or shape is None:
         return
     names = argument.shape

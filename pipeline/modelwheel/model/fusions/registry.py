@@ -131,7 +131,7 @@ class Replaced(JsonRecord):
 def registered(
     entries: Iterable[metadata.EntryPoint] | None = None,
 ) -> Mapping[str, Provider]:
-    """What can be replaced on this machine, by name; nothing is imported.
+    """The fusions on this machine, by name; nothing is imported.
 
     Args:
         entries: Entry points of the group; by default those of all installed distributions.
@@ -169,7 +169,7 @@ _registered: Remembered[Mapping[str, Provider]] = Remembered()
 
 
 def composite_name(name: str, version: int) -> str:
-    """What a fusion for a composite of StableHLO is called: versions later than 0 are part of the name."""
+    """The name of a fusion for a composite of StableHLO: versions later than 0 are part of it."""
     return f"{name}@{version}" if version else name
 
 
@@ -201,7 +201,7 @@ def check_fusions(
     wanted: Collection[str] | None,
     known: Mapping[str, Provider],
 ) -> Iterator[Finding]:
-    """What the author of a spec should know about what fusions can replace in the model.
+    """The findings for the author of a spec about the fusions that can replace something in the model.
 
     Args:
         marked: How many functions of the signature are marked with each name.
@@ -249,7 +249,7 @@ def _could_be_replaced(shown: str, name: str, provider: Provider) -> Finding:
 def _check_wanted(
     named: Collection[str], wanted: Iterable[str], known: Mapping[str, Provider]
 ) -> Iterator[Finding]:
-    """What is wrong about the names in `compilation.fusions`."""
+    """The problems of the names in `compilation.fusions`."""
     for name in wanted:
         place = ("compilation", "fusions")
         if name not in known:

@@ -100,7 +100,7 @@ _TF_FUNCTIONS = frozenset(
 
 @dataclass(frozen=True)
 class KerasFile:
-    """What a file holds, but for the values of its weights."""
+    """The contents of a file, but for the values of its weights."""
 
     config: Mapping[str, Any]
     """The model, as JSON."""
@@ -363,7 +363,7 @@ def _judge(value: Any, layer: str, is_known: Callable[[str], bool]) -> None:
 
 
 def _problem(value: Mapping[str, Any], is_known: Callable[[str], bool]) -> str:
-    """What is wrong with one object of a configuration, as the rest of a sentence."""
+    """The problem of one object of a configuration, as the rest of a sentence."""
     name, module = str(value["class_name"]), value.get("module")
     if name == "__lambda__":
         return f"is a function that {_CODE}"

@@ -64,7 +64,7 @@ def copy(source: Any, target: Any) -> None:
 
 
 def _copy_attributes(source: Any, target: Any) -> None:
-    """Those that are texts or numbers; Keras writes no others."""
+    """Copies the attributes that are texts or numbers; Keras writes no others."""
     import h5py
 
     for name in source.attrs:

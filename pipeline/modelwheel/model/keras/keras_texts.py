@@ -14,7 +14,7 @@ _TEXT_LAYERS = {
 
 
 def text_problem(config: Mapping[str, Any]) -> str:
-    """What is wrong with a model that has such layers, with the code that saves the rest; empty if it has none.
+    """The problem of a model that has such layers, with the code that saves the rest; empty if it has none.
 
     Args:
         config: The model, as JSON.

@@ -43,7 +43,7 @@ class Interpreter:
 
     @property
     def name(self) -> str:
-        """What users write: `3.11`, `3.13t`."""
+        """The version as users write it: `3.11`, `3.13t`."""
         return self.version + self.flags
 
     @property

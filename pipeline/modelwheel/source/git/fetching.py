@@ -49,7 +49,7 @@ class _Entry:
 
 @dataclass(frozen=True)
 class _Wanted:
-    """What is fetched of a commit."""
+    """The files that are fetched of a commit."""
 
     path: str
     extras: tuple[ExtraFile, ...]

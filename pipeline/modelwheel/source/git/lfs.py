@@ -83,7 +83,7 @@ class Origin:
 
 
 def read_pointer(file: Path) -> FileDigest | None:
-    """What a file is the pointer of; None if it is not a pointer.
+    """The size and hash of the file that a pointer stands for; None if the file is not a pointer.
 
     Raises:
         SourceError: It begins like one, and is not one that is read.

@@ -30,7 +30,7 @@ class Git(Protocol):
     """Runs git on one repository."""
 
     def __call__(self, *args: str, content: bytes | None = None) -> str | None:
-        """What git prints; None if it fails."""
+        """The output of git; None if it fails."""
 
 
 def origin_of(
@@ -120,7 +120,7 @@ def _server_of(git: Git, remote: str, shown: str) -> Server:
 
 
 def _ask_over_ssh(git: Git, remote: str, shown: str) -> Server:
-    """What `git-lfs-authenticate` of the repository's host says."""
+    """The answer of `git-lfs-authenticate` on the repository's host."""
     parts = urlsplit(remote)
     if parts.scheme == "ssh":
         host = f"{parts.username}@{parts.hostname}" if parts.username else parts.hostname or ""

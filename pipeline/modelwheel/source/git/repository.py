@@ -164,7 +164,7 @@ class Repository:
         return ["git", *options, f"--git-dir={self.directory}", *args]
 
     def ask(self, *args: str, content: bytes | None = None) -> str | None:
-        """What git prints, without the end of its line; None if it fails."""
+        """The output of git, without the end of its line; None if it fails."""
         try:
             return self.git(*args, content=content).text.strip()
         except ProcessError:
@@ -206,7 +206,7 @@ class Repository:
         return found.text.strip() == self.commit
 
     def reason(self, error: ProcessError) -> str | None:
-        """What a failure is about, if it is one of those that are known."""
+        """The reason of a failure, if it is one of those that are known."""
         for pattern, sentence in _REASONS:
             if re.search(pattern, error.output, re.IGNORECASE):
                 reason = sentence.format(

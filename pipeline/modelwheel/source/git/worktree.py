@@ -41,7 +41,7 @@ class Worktree:
         return None if root is None else cls(root)
 
     def ask(self, *args: str, content: bytes | None = None) -> str | None:
-        """What git prints, without the end of its line; None if it fails."""
+        """The output of git, without the end of its line; None if it fails."""
         environment = {name: value for name, value in os.environ.items() if name not in FOREIGN}
         environment |= {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
         try:

@@ -66,7 +66,7 @@ class Indexes:
 
 
 def find_indexes() -> Indexes:
-    """What pip is configured for.
+    """The indexes that pip is configured for.
 
     Raises:
         SourceError: There is no pip, and no variable that says where the index is.

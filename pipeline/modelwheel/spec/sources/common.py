@@ -43,7 +43,7 @@ _Constant: TypeAlias = StrictBool | StrictInt | StrictFloat
 
 
 def _from_pairs(value: Any) -> Any:
-    """What `OrderedTensors` is as JSON, as a mapping again."""
+    """The mapping that `OrderedTensors` was before it became JSON."""
     return dict(value) if isinstance(value, list) else value
 
 
@@ -154,13 +154,13 @@ class ModelSource(Section):
         return (*own, *self._extras)
 
     def with_extras(self, *extras: ExtraFile) -> Self:
-        """The same source, with files that are fetched in addition to the model."""
+        """A copy of the source, with files that are fetched in addition to the model."""
         extended = self.model_copy()
         extended._extras = (*self._extras, *extras)
         return extended
 
     def holding(self, file: str) -> Self:
-        """The same source, whose directory holds the model in one file; empty if it does not."""
+        """A copy of the source, whose directory holds the model in one file; empty if it does not."""
         held = self.model_copy()
         held._held = file
         return held
@@ -213,7 +213,7 @@ class ModelSource(Section):
         return given
 
     def resolve(self, directory: Path) -> Self:
-        """The same source, with its relative paths below `directory`, where the spec is."""
+        """A copy of the source, with its relative paths below `directory`, where the spec is."""
         resolved = self.model_copy()
         resolved._directory = directory
         return resolved

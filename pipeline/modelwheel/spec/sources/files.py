@@ -35,7 +35,7 @@ _FileName = Annotated[
 
 
 def _from_text(value: Any) -> Any:
-    """What a manifest records of `beside`, as a mapping again."""
+    """The mapping that a manifest records of `beside`."""
     return json.loads(value) if isinstance(value, str) else value
 
 

@@ -1,4 +1,4 @@
-"""What a store needs of the place that holds its files: reads, writes that never overwrite, and listings.
+"""The interface of the place that holds a store's files: reads, writes that never overwrite, and listings.
 
 Names are those of the layout: `actions/ab/<key>.json`, `blobs/ab/<sha256>`, `leases/<id>.json`, `claims/<key>.<number>`.
 """
@@ -84,7 +84,7 @@ class Backend(Protocol):
         """Removes a file; does nothing if there is none."""
 
     def stat(self, name: str) -> Entry | None:
-        """What a listing says about one file; None if there is none."""
+        """The entry of one file in a listing; None if there is none."""
 
     def now(self) -> float:
         """The time by the clock that `Entry.modified` follows, in seconds since the epoch."""

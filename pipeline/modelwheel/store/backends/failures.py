@@ -1,4 +1,4 @@
-"""What the libraries of object stores say when something fails, in one sentence with a fix."""
+"""Failures of the libraries of object stores, in one sentence with a fix."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What this machine knows of the records of an object store: copies on its disk, a listing, and packs of many records.
+"""Copies of the records of an object store on this machine: on its disk, in a listing, and in packs of many records.
 
 A build looks thousands of records up. One listing says which of them are still there, and as they were: each with the
 tag of its content. What is not on this disk comes from packs, which hold many records in one object.
@@ -83,7 +83,7 @@ class Copies:
 
 
 class Listing:
-    """What an object store says about all its records at one time; asked for by the first who needs many of them.
+    """An object store's listing of all its records at one time; asked for by the first who needs many of them.
 
     Any number of threads may use it at once.
     """
@@ -104,11 +104,11 @@ class Listing:
             return self._entries is not None
 
     def get(self, key: str) -> Entry | None:
-        """What it says about a record; None if it had none."""
+        """The entry of a record; None if there was none."""
         return None if self._entries is None else self._entries.get(key)
 
     def note(self, key: str, entry: Entry | None) -> None:
-        """What this process has written or removed."""
+        """Notes a record that this process has written or removed."""
         with self._guard:
             if self._entries is not None:
                 if entry is None:

@@ -87,7 +87,7 @@ class _Rules:
 
 @dataclass
 class Collected:
-    """What a collection did, or would do."""
+    """The outcome of a collection, or of a trial of one."""
 
     results: int = 0
     """Results removed."""

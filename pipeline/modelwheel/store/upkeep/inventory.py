@@ -131,7 +131,7 @@ def read_records(
 
 
 def kind_of(record: Record) -> str:
-    """What made a record: the kind of its step, such as `compile`."""
+    """The kind of the step that made a record, such as `compile`."""
     kind = record.note.get("kind")
     if isinstance(kind, str) and "step" in record.note:
         return kind

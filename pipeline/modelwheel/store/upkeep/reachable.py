@@ -1,4 +1,4 @@
-"""What results were made from, by what their records note."""
+"""The inputs of results, by the notes in their records."""
 
 from __future__ import annotations
 

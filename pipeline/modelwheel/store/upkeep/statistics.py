@@ -1,4 +1,4 @@
-"""What a store holds, by kinds of results and by when they were last used."""
+"""The contents of a store, by kinds of results and by when they were last used."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Statistics:
-    """What a store's own backend holds."""
+    """The contents of a store's own backend."""
 
     address: str
     results: int

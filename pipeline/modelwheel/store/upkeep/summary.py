@@ -19,7 +19,7 @@ from .inventory import take_inventory
 
 @dataclass(frozen=True)
 class Summary:
-    """What a store holds, and whose records count."""
+    """The contents of a store, and whose records count."""
 
     directory: str
     """Its path or URL."""

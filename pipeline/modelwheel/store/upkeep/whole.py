@@ -52,7 +52,7 @@ class Damaged:
 
 @dataclass(frozen=True)
 class Verified:
-    """What a check of a whole store has found."""
+    """The outcome of a check of a whole store."""
 
     results: int
     contents: int
@@ -121,7 +121,7 @@ def _wrong_contents(
 
 @dataclass
 class Copied:
-    """What a copy has done."""
+    """The outcome of a copy."""
 
     results: int = 0
     """Results that were copied."""

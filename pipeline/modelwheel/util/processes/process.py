@@ -66,7 +66,7 @@ class ProcessTimeoutError(ProcessError):
 
 @dataclass(frozen=True)
 class Ceiling:
-    """What a program and each program that it starts may use; only Linux enforces it here."""
+    """The limits of a program and each program that it starts; only Linux enforces them here."""
 
     memory_bytes: int
     """Of data; mapped files do not count."""

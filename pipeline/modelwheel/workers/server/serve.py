@@ -1,4 +1,4 @@
-"""What a worker does from its start to its end, on every system."""
+"""A worker from its start to its end, on every system."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a worker does with jobs; the server knows no more about it than this."""
+"""The work of a worker; the server knows no more about jobs than this."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..jobs import Job
 
 
 class Work(Protocol):
-    """What jobs do; `python -m modelwheel.compiler` has that of TensorFlow."""
+    """The work of jobs; `python -m modelwheel.compiler` has that of TensorFlow."""
 
     def prepare(self) -> None:
         """Imports what every job needs; must start no thread."""
