@@ -89,7 +89,7 @@ def test_a_file_is_inspected_and_compiled(keras: Laboratory) -> None:
     assert inspection.largest is not None
     assert inspection.largest.elements == 48 * 4
     out = keras.compile("functional", keras.freeze(".", reading=reading), "x86-64-v3")
-    steps = [thunk.origin for thunk, _ in leaves(Program.load(out / "program.json").thunks)]
+    steps = [step.origin for step, _ in leaves(Program.load(out / "program.json").steps)]
     layers = {part for origin in steps for name in names_of(origin) for part in name.split("/")}
     # Keras numbers unnamed layers in a process; `_1` behind a name would be TensorFlow's.
     assert {"shared", "score", "distance"} <= layers

@@ -29,7 +29,7 @@ def compiled(laboratory: Laboratory, frozen: Path) -> list[str]:
     """The operations that the steps of a frozen graph come from; every step has one."""
     out = laboratory.compile("net", frozen, "x86-64-v3")
     program = Program.load(out / "program.json")
-    origins = [thunk.origin for thunk, _ in leaves(program.thunks)]
+    origins = [step.origin for step, _ in leaves(program.steps)]
     assert all(origins), origins
     return [name for origin in origins for name in names_of(origin)]
 
