@@ -80,7 +80,7 @@ class JobRequest(JsonRecord):
 class InspectRequest(JobRequest):
     """Read a model without loading it; the output is an `Inspection`."""
 
-    VERSION = 17
+    VERSION = 18
     INPUTS = ModelInput
     OUTPUTS = (INSPECTION,)
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from modelwheel.compiler.formats.pytorch.pt2_file import read_program
+from modelwheel.compiler.formats.pytorch.pt2_judgement import judge_program
 from modelwheel.compiler.formats.pytorch.pt2_sizes import NotArithmeticError, write_size
 from modelwheel.errors import UnsupportedModelError
 from tests.models.hostile_torch import LEAF, torch_program, wide, write_torch_program
@@ -206,6 +207,30 @@ def test_names_that_modules_may_have(tmp_path: Path) -> None:
         )
     _node(program)["inputs"][0]["arg"] = {"as_string": "bij,bjk->bik"}
     assert [tensor.name for tensor in _read(tmp_path, program).inputs] == ["x"]
+
+
+@pytest.mark.parametrize(
+    ("stack", "kept"),
+    [
+        ("self,,a.Net;self.b,blocks.0,a.Block", "module,blocks.0,Module"),
+        ("self,,a.Net;self.b,blocks.my-layer 1,a.Block", "module,blocks.my-layer 1,Module"),
+        ("self,,a.Net", None),
+        ("self,a(),a.Net", None),
+        ("self,a\nb,a.Net", None),
+        ("", None),
+        (["self"], None),
+    ],
+)
+def test_of_notes_only_the_path_of_a_module_is_kept(stack: object, kept: str | None) -> None:
+    program = torch_program()
+    _node(program)["metadata"] = {
+        "nn_module_stack": stack,
+        "stack_trace": "evil()",
+        "source_fn_stack": "x,torch.evil",
+        "from_node": "[]",
+    }
+    judged = judge_program(program, "model.pt2")
+    assert _node(judged)["metadata"] == ({"nn_module_stack": kept} if kept else {})
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ _HARMLESS = re.compile(r"[\w .:@/+-]*", re.ASCII)
 """Names of modules and versions: nothing that calls, quotes, ends a line or assigns."""
 _TEXT = re.compile(r"[ -~]*")
 _QUOTES = re.compile(r"[\"'\\]")
-_MODULE = re.compile(r"[\w.]{1,400}", re.ASCII)
+_MODULE = re.compile(r"[\w. -]{1,400}", re.ASCII)
 """The path of a module in the model: `encoder.layers.0`."""
 _NAMES = ("name", "as_name", "forward_arg_names", "user_input_name")
 _BY_NAME = (
