@@ -1,4 +1,4 @@
-"""Commands for a model's author: from a SavedModel to a wheel for this machine."""
+"""Commands for a model's author: from a model to a wheel for this machine."""
 
 from __future__ import annotations
 

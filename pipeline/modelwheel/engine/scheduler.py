@@ -68,7 +68,7 @@ class Task:
 
     steps: Sequence[Step]
     model: Path
-    """The SavedModel."""
+    """The model."""
     accept: Callable[[Step, Record], None] = lambda *_: None
     """Called with every result before it counts; a ModelwheelError fails the step."""
     model_key: str = ""

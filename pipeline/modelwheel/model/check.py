@@ -1,4 +1,4 @@
-"""Checks an inspected SavedModel against its spec before anything is compiled: problems and their fixes.
+"""Checks an inspected model against its spec before anything is compiled: problems and their fixes.
 
 Nothing here needs TensorFlow. Operations are checked for one signature: what only other functions of
 the model use (training, saving, other signatures) does not count.
@@ -323,7 +323,7 @@ def _check_labels(signature: SignatureInfo, expected: Expected) -> Iterator[Find
 
 
 def _check_bounds(expected: Expected) -> Iterator[Finding]:
-    """A comparison that passes whatever the wheel computes is none."""
+    """Rejects tolerances too loose to detect errors."""
     severity: Severity = "warning" if expected.lenient else "error"
     for place, (atol, rtol) in expected.tolerances.items():
         for name, value, bound in (("atol", atol, MAX_ATOL), ("rtol", rtol, MAX_RTOL)):

@@ -258,7 +258,7 @@ class FoundPorts(JsonRecord):
 
 
 class Inspection(JsonRecord):
-    """Everything that is known about a SavedModel before it is loaded."""
+    """The facts about a model before it is loaded."""
 
     version: Literal[4] = 4
     written_by: str

@@ -1,4 +1,4 @@
-"""Tells whether values may decide how often a loop turns: on boundary rows such a loop may have no end."""
+"""Reports whether a loop's trip count depends on floating-point inputs: on boundary rows such a loop may have no end."""
 
 from __future__ import annotations
 

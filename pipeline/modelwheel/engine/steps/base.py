@@ -25,7 +25,7 @@ class Workspace:
 
     store: Store
     model: Path
-    """The SavedModel, read-only."""
+    """The model, read-only."""
     records: Records
     sandbox: Sandbox
     """Where a wheel runs."""
