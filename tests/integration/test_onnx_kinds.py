@@ -130,5 +130,5 @@ def test_a_layer_whose_shapes_do_not_fit_is_named(modelwheel: Modelwheel, tmp_pa
     wrong (float[N,4] x) => (float[N,3] y) <float[5,3] w = {0,0,0,0,0,0,0,0,0,0,0,0,0,0,0}> { y = MatMul(x, w) }"""
     (tmp_path / "wrong.onnx").write_bytes(parser.parse_model(graph).SerializeToString())
     said = modelwheel("check", tmp_path / "wrong.onnx", code=CompileError.exit_code).out
-    assert "error wrong: XLA refused MatMul 'y': contracting dimension sizes must match" in said
+    assert "error wrong: XLA refused 'y/MatMul': contracting dimension sizes must match" in said
     assert "correct this layer of the model [MW504]" in said

@@ -15,6 +15,7 @@ from tensorflow.python import _pywrap_tfcompile
 from ...errors import CompileError, UnsupportedModelError
 from ...model.check import fix_for
 from ...model.messages import without_node_markup
+from ...program.op_names import clean_name, names_of
 from ...program.program import Program
 from ...util.text import one_line
 from ...workers.flags import Flags
@@ -139,9 +140,10 @@ def _explained(error: Exception) -> Exception:
     # What MLIR says about a line of a module, which names the layer.
     located = re.search(r"error: loc\(\"([^\"]+)\"\): (.+)", text)
     if located:
-        layer, said = located.groups()
+        names, said = located.groups()
+        layer = clean_name(next(iter(names_of(names)), "")) or names
         return CompileError(
-            f"XLA refused {one_line(layer)}: {one_line(said)}; correct this layer of the model",
+            f"XLA refused {one_line(repr(layer))}: {one_line(said)}; correct this layer of the model",
             code="MW504",
         )
     return CompileError(
