@@ -229,6 +229,19 @@ def test_weights_that_are_computed_in_a_call_are_kept() -> None:
     )
 
 
+@pytest.mark.parametrize("more", ["", "\n%4 = stablehlo.abs %arg1 : tensor<300x300xf32>"])
+def test_large_weights_are_not_stored_twice(more: str) -> None:
+    kind = "tensor<2x300xf32>"
+    body = f"""
+        %0 = stablehlo.constant dense<5.000000e-01> : {kind}
+        %1 = stablehlo.dot_general %arg0, %arg1, contracting_dims = [1] x [0] : ({kind}, tensor<300x300xf32>) -> {kind}
+        %2 = stablehlo.multiply %1, %0 : {kind}
+        %3 = stablehlo.tanh %2 : {kind}{more}
+        """
+    found = _changed(f"%arg0: {kind}, %arg1: tensor<300x300xf32>", body, "%3", kind, 1)
+    assert any("multiply %1, %0" in line for line in found) == bool(more)
+
+
 def _two_layers(pad: int, before: str = "stablehlo.tanh %1") -> list[str]:
     """A layer behind a factor and a summand of what is before them."""
     return _changed(

@@ -19,12 +19,10 @@ _COMPUTED = frozenset(
     )
 )  # fmt: skip
 """What constants are computed with: XLA computes it while it compiles."""
-_CONVOLUTION = re.compile(
-    r"dim_numbers = \[(?P<input>[^]]*)\]x\[(?P<kernel>[^]]*)\]->\[(?P<result>[^]]*)\]"
-)
+_CONVOLUTION = re.compile(r"dim_numbers = \[[^]]*\]x\[(?P<kernel>[^]]*)\]->\[(?P<result>[^]]*)\]")
 _PADDING = re.compile(r"pad = \[(\[-?\d+, -?\d+\](?:, \[-?\d+, -?\d+\])*)\]")
 _SPREAD = re.compile(r"lhs_dilate = \[([\d, ]*)\]")
-_GROUPS = re.compile(r"(batch|feature)_group_count = (\d+)")
+_BATCH_GROUPS = re.compile(r"batch_group_count = (\d+)")
 
 
 def is_constant(graph: BlockGraph, name: str, given: Collection[str]) -> bool:
@@ -56,8 +54,6 @@ class Layer:
     weights: str
     features: Mapping[int, int]
     """Axes of the weights by those of the result along which they are the same."""
-    inputs: Mapping[int, int]
-    """Axes of the weights by those of the data along which they are the same."""
     summed: tuple[int, ...]
     """Axes of the weights along which products are added up."""
     takes_sums: bool
@@ -99,11 +95,8 @@ def read_layer(graph: BlockGraph, op: Op, given: Collection[str]) -> Layer | Non
 
 
 def _product(graph: BlockGraph, op: Op, product: Contraction, side: int) -> Layer:
-    batch = product.batch
-    features = dict(enumerate(batch[side]))
+    features = dict(enumerate(product.batch[side]))
     features |= dict(zip(product.result_axes(side), product.free(side), strict=True))
-    inputs = dict(zip(batch[1 - side], batch[side], strict=True))
-    inputs |= dict(zip(product.contracting[1 - side], product.contracting[side], strict=True))
     result = graph.types[op.results[0][0]]
     marks = ("{data}", "{weights}") if side else ("{weights}", "{data}")
     # The names of operands are written behind a percent sign.
@@ -113,7 +106,6 @@ def _product(graph: BlockGraph, op: Op, product: Contraction, side: int) -> Laye
         product.operands[1 - side],
         product.operands[side],
         features,
-        inputs,
         product.contracting[side],
         takes_sums=True,
         text=text,
@@ -127,11 +119,10 @@ def _convolution(graph: BlockGraph, op: Op, given: Collection[str]) -> Layer | N
         return None
     if is_constant(graph, operands[0], given):
         return None
-    axes = {name: match[name].split(", ") for name in ("input", "kernel", "result")}
-    counts = dict(_GROUPS.findall(op.text))
-    if counts.get("batch", "1") != "1":
+    axes = {name: match[name].split(", ") for name in ("kernel", "result")}
+    groups = _BATCH_GROUPS.search(op.text)
+    if groups is not None and groups[1] != "1":
         return None
-    grouped = counts.get("feature", "1") != "1"
     kernel, padding = axes["kernel"], _PADDING.search(op.text)
     padded = padding is not None and any(o.numbers(re.sub(r"[][]", "", padding[1])))
     spread = _SPREAD.search(op.text)
@@ -142,7 +133,6 @@ def _convolution(graph: BlockGraph, op: Op, given: Collection[str]) -> Layer | N
         operands[0],
         operands[1],
         {axes["result"].index("f"): kernel.index("o")},
-        {} if grouped else {axes["input"].index("f"): kernel.index("i")},
         tuple(axis for axis, name in enumerate(kernel) if name != "o"),
         takes_sums=not padded,
         text=f"{op.name}({{data}}, {{weights}}){attributes.rpartition(' : ')[0]} : {{types}}",

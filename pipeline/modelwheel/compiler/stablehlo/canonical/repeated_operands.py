@@ -60,10 +60,9 @@ def _folded(
     gone = {product.batch[side][n] for n in folded}
     kept = [axis for axis in range(product.ranks[side]) if axis not in gone]
     left = [n for n in range(len(product.batch[0])) if n not in folded]
-    operands, batch, contracting = (
-        list(product.operands), [[axes[n] for n in left] for axes in product.batch],
-        [list(axes) for axes in product.contracting],
-    )  # fmt: skip
+    operands = list(product.operands)
+    batch = [[axes[n] for n in left] for axes in product.batch]
+    contracting = [list(axes) for axes in product.contracting]
     operands[side] = draft.without(operands[side], gone)
     batch[side] = [kept.index(axis) for axis in batch[side]]
     contracting[side] = [kept.index(axis) for axis in contracting[side]]

@@ -16,6 +16,7 @@ each feature, in this order. The result differs by rounding, as it does where XL
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -36,6 +37,8 @@ _ELEMENTWISE = frozenset(
         *("multiply", "negate", "select", "subtract", "tanh"),
     )
 ) | {"chlo.erf", "chlo.erfc"}  # fmt: skip
+_SMALL = 1 << 16
+"""Elements of weights of which there may be two copies."""
 _MOST_STEPS = 12
 """Between a layer and the next one, where that decides anything."""
 
@@ -68,6 +71,20 @@ def _read_affine(graph: BlockGraph, op: Op, given: Collection[str]) -> _Affine |
 
 def _is_read_once(graph: BlockGraph, name: str) -> bool:
     return len(graph.readers(name)) == 1 and not graph.is_read_inside(name)
+
+
+def _may_scale(graph: BlockGraph, weights: str) -> bool:
+    """Whether weights are small, or nothing else reads them: scaled ones are stored beside those that others read."""
+    name, kind = weights, graph.types[weights]
+    if math.prod(extent or 0 for extent in kind.shape) <= _SMALL:
+        return True
+    while _is_read_once(graph, name):
+        op = graph.own.get(name)
+        operands = graph.operands(op) if op is not None else []
+        if len(operands) != 1:
+            return True
+        (name,) = operands
+    return False
 
 
 class _Sums:
@@ -113,7 +130,7 @@ class _Chain:
 def fold_after_layer(graph: BlockGraph, op: Op, given: Collection[str]) -> Replacement | None:
     """The last of some factors and summands behind a layer, as a layer with other weights and a bias."""
     chain = _read_chain(graph, op, given)
-    if chain is None:
+    if chain is None or not _may_scale(graph, chain.layer.weights):
         return None
     draft = Draft(graph, op)
     layer, features = chain.layer, sorted(chain.layer.features)
@@ -210,7 +227,7 @@ def _write_chain(
 def fold_before_layer(graph: BlockGraph, op: Op, given: Collection[str]) -> Replacement | None:
     """A layer whose data have one factor or summand for all elements, as one of what is before these."""
     layer = read_layer(graph, op, given)
-    if layer is None:
+    if layer is None or not _may_scale(graph, layer.weights):
         return None
     steps: list[_Affine] = []
     data = layer.data
