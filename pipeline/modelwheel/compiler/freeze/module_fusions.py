@@ -16,7 +16,7 @@ from ...errors import UnsupportedModelError
 from ...model.fusions.interface import Place, Tensor
 from ...model.fusions.registry import AttributeValue, Fusion, is_pattern
 from ...model.stablehlo_ops import CALLS_TENSORFLOW
-from ..stablehlo import operations as o
+from ..stablehlo import op_text as o
 from ..stablehlo.block_graph import graphs_of
 from ..stablehlo.composites import decompose, reached_composites
 from ..stablehlo.mlir_text import TensorType, read_functions

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...model.fusions.patterns import Tensor
-from ..stablehlo import operations as o
+from ..stablehlo import op_text as o
 from ..stablehlo.block_graph import BlockGraph
 from ..stablehlo.mlir_text import Op
 from ..stablehlo.written_functions import number_of

@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeAlias
 
-from .. import operations as o
+from .. import op_text as o
 from ..block_graph import BlockGraph
 from ..mlir_text import Op
 from ..written_functions import Arithmetic, KnownFunction, number_of

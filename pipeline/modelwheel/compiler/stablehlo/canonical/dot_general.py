@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .. import operations as o
+from .. import op_text as o
 from ..block_graph import BlockGraph
 from ..mlir_text import Op, TensorType
 

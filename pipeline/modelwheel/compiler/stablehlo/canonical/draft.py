@@ -7,7 +7,7 @@ import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from .. import operations as o
+from .. import op_text as o
 from ..block_graph import BlockGraph
 from ..mlir_text import Op, TensorType
 

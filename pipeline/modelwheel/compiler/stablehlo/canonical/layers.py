@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
-from .. import operations as o
+from .. import op_text as o
 from ..block_graph import BlockGraph
 from ..mlir_text import Op, TensorType
 from .dot_general import Contraction, has_known_shapes, read_contraction

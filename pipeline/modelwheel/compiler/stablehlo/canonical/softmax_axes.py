@@ -17,7 +17,7 @@ import math
 import re
 from collections.abc import Collection, Sequence
 
-from .. import operations as o
+from .. import op_text as o
 from ..block_graph import BlockGraph
 from ..mlir_text import Op, TensorType
 from ..written_functions import number_of
