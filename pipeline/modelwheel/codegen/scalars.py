@@ -42,7 +42,7 @@ LANES = Vocabulary(
     reference="{name}[k]",
     declares_conditions=False,
 )
-"""`Count` vectors of 32-bit floats at a time (`kernels/elementwise.h`); conditions are those of a row."""
+"""`Count` vectors of 32-bit floats at a time (`kernels/elementwise/elementwise.h`); conditions are those of a row."""
 
 SCALARS = Vocabulary(
     operations={
@@ -66,7 +66,7 @@ SCALARS = Vocabulary(
     reference="{name}",
     declares_conditions=True,
 )
-"""One element of any type at a time (`kernels/mask.h`); integers wrap around."""
+"""One element of any type at a time (`kernels/attention/mask.h`); integers wrap around."""
 
 
 @dataclass(frozen=True)
