@@ -32,7 +32,9 @@ class Alias:
     output: str
     input: str
     must: bool = True
-    """Otherwise it may be there, element for element, or in memory apart from it."""
+    """Otherwise it may be there, or in memory apart from it."""
+    exact: bool = True
+    """Whether each element is where that of the input is; otherwise the two may overlap in any way."""
 
 
 class Op(JsonRecord):
@@ -68,7 +70,7 @@ class Kernel(Op):
 
     INPUTS = (Role("argument", many=True),)
     OUTPUTS = (Role("result", many=True),)
-    ALIASES = (Alias("result", "argument", must=False),)
+    ALIASES = (Alias("result", "argument", must=False, exact=False),)
     kind: Literal["kernel"] = "kernel"
     symbol: str
     workgroups: tuple[int, int, int] = omitted((1, 1, 1))
@@ -107,12 +109,21 @@ Only products with an epilogue have one; without it, sums are in `out`.
 """
 
 
+def _over_factors(*names: str) -> tuple[Alias, ...]:
+    """With memory for sums apart from both, a result may be written over what the product was computed from."""
+    return tuple(Alias("out", name, must=False, exact=False) for name in names)
+
+
 class Dot(Op):
     """A matrix product (XLA's DotGeneral): batch axes, contracted axes of each side; batch axes of `out` come first."""
 
     INPUTS = (Role("lhs"), Role("rhs"), *_EPILOGUE)
     OUTPUTS = _PRODUCT
-    ALIASES = (Alias("out", "addend", must=False), Alias("accumulator", "addend", must=False))
+    ALIASES = (
+        Alias("out", "addend", must=False),
+        Alias("accumulator", "addend", must=False),
+        *_over_factors("lhs", "rhs"),
+    )
     DIVISIBLE = True
     kind: Literal["dot"] = "dot"
     lhs_batch: tuple[int, ...] = omitted(())
@@ -147,7 +158,7 @@ class Convolution(Op):
 
     INPUTS = (Role("input"), Role("kernel"), *_EPILOGUE)
     OUTPUTS = _PRODUCT
-    ALIASES = (Alias("out", "addend", must=False),)
+    ALIASES = (Alias("out", "addend", must=False), *_over_factors("input", "kernel"))
     DIVISIBLE = True
     kind: Literal["convolution"] = "convolution"
     input_axes: Axes

@@ -30,12 +30,7 @@ class Step(JsonRecord):
 
     @model_validator(mode="after")
     def _has_the_operands_of_its_operation(self) -> Step:
-        op = type(self.op)
-        mistake = (
-            _mistake("input", self.inputs, _names(op, "INPUTS"))
-            or _mistake("output", self.outputs, _names(op, "OUTPUTS"))
-            or _mistake_of_regions(op, len(self.regions))
-        )
+        mistake = operand_mistake(self)
         if mistake:
             raise ValueError(f"a step of {self.op.kind!r} {mistake}")
         return self
@@ -53,6 +48,16 @@ class Step(JsonRecord):
         """All operands: first the inputs."""
         yield from self.inputs.values()
         yield from self.outputs.values()
+
+
+def operand_mistake(step: Step) -> str:
+    """What is wrong with the names of a step's operands, after its name; empty if nothing is."""
+    op = type(step.op)
+    return (
+        _mistake("input", step.inputs, _names(op, "INPUTS"))
+        or _mistake("output", step.outputs, _names(op, "OUTPUTS"))
+        or _mistake_of_regions(op, len(step.regions))
+    )
 
 
 def numbered(role: str, views: Sequence[View]) -> dict[str, View]:

@@ -10,6 +10,7 @@ from modelwheel.compiler.ir import thunks as p
 from modelwheel.compiler.ir.lower import lower
 from modelwheel.compiler.ir.memory import Memory
 from modelwheel.compiler.ir.thunk_walk import all_written, slices, walk
+from modelwheel.compiler.passes import optimise
 from modelwheel.compiler.passes.branches import join_branches
 from modelwheel.program.arrays import Allocation, AllocationKind, Slice, overlap
 from modelwheel.program.traffic import bytes_of_step
@@ -148,8 +149,10 @@ def test_a_temporary_in_the_same_memory_moves(allocation: int) -> None:
     moved = [part for part in all_written(other) if memory.is_own(part)]
     assert [part.size for part in moved] == [64]
     assert other != second
-    thunks, allocations = memory.place((step, last))
-    assert _branches(thunks)
+    steps, allocations = optimise(
+        lower((step, last)), memory.all_allocations, [_part(RESULT, 0, _SIZE)]
+    )
+    assert [one.op.kind for one in steps] == ["branches", "kernel"]
     assert len(allocations) == RESULT + 1
 
 

@@ -1,8 +1,7 @@
-"""Gives values memory of their own until all steps are known, and then each its place.
+"""Gives values memory of their own until all steps are known; then `assign` gives each its place.
 
 XLA plans memory for the order and the lifetimes of its own kernels. Where a step reads a value later than XLA thought, or
-writes it earlier, the value moves to an allocation of its own. In the end all are placed in the allocation of XLA's
-temporaries; see `placing`.
+writes it earlier, the value moves to an allocation of its own.
 """
 
 from __future__ import annotations
@@ -12,10 +11,9 @@ from dataclasses import dataclass, field
 from typing import TypeVar, cast
 
 from ...program.arrays import Allocation, Slice, covers, overlap
-from ...program.placing import placed
 from ...util.records import JsonRecord
 from . import thunks as p
-from .thunk_walk import accesses, read, slices, walk, written
+from .thunk_walk import read, slices, walk, written
 
 _Record = TypeVar("_Record")
 
@@ -168,28 +166,11 @@ class Memory:
             and not any(overlap(part, result) for result in self.results)
         )
 
-    def place(
-        self, thunks: tuple[p.Thunk, ...]
-    ) -> tuple[tuple[p.Thunk, ...], tuple[Allocation, ...]]:
-        """The thunks with all memory in allocations of the program, and these."""
-        shared = max(
-            (a for a in self.allocations if a.kind == "temporary"),
-            key=lambda a: a.size,
-            default=None,
+    @property
+    def all_allocations(self) -> tuple[Allocation, ...]:
+        """Those of the program, then those that `reserve` has made."""
+        own = (
+            Allocation(index=index, size=size, kind="temporary")
+            for index, size in self._sizes.items()
         )
-        if shared is None:
-            added = tuple(
-                Allocation(index=index, size=size, kind="temporary")
-                for index, size in self._sizes.items()
-            )
-            return thunks, (*self.allocations, *added)
-        placement = placed(accesses(thunks), self.results, shared.index, self._sizes)
-
-        def moved(time: int, thunk: p.Thunk) -> p.Thunk:
-            return replaced(thunk, lambda part: placement.moved(time, part))
-
-        allocations = tuple(
-            a.model_copy(update={"size": placement.size}) if a is shared else a
-            for a in self.allocations
-        )
-        return tuple(moved(time, thunk) for time, thunk in enumerate(thunks)), allocations
+        return (*self.allocations, *own)

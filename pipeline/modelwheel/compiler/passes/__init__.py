@@ -1,1 +1,75 @@
-"""Rewrites of a program: steps that do more at once, and steps that are not needed."""
+"""Passes: rewrites of XLA's program. Those in `PIPELINE` work on the graph; the others run before, on thunks.
+
+An optimised program is: thunks, rewritten by the old passes (`compiler/xla/decode.py` has their order); steps; a graph;
+this list, in its order; steps again, with memory.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from ...program.arrays import Allocation, Slice
+from ...program.steps import Step
+from ..ir.assignment.assign import assign
+from ..ir.graph import Graph
+from ..ir.graph_check import check
+from ..ir.graph_text import graph_text
+from ..ir.lift import lift
+from .erase_dead import EraseDead
+
+
+class Pass(Protocol):
+    """A rewrite of a graph, everywhere in it: in loops and branches too."""
+
+    @property
+    def name(self) -> str:
+        """What dumps and documents call it, such as `fuse-epilogues`."""
+
+    def run(self, graph: Graph) -> int:
+        """Changes the graph; returns how many rewrites it has made."""
+
+
+PIPELINE: tuple[Pass, ...] = (
+    EraseDead(),  # Last: other passes leave nodes behind whose values they have taken from elsewhere.
+)
+"""In order. Each entry has a comment that says why it stands there."""
+
+
+def optimise(
+    steps: Sequence[Step],
+    allocations: Sequence[Allocation],
+    results: Sequence[Slice],
+    passes: Sequence[Pass] = PIPELINE,
+) -> tuple[tuple[Step, ...], tuple[Allocation, ...]]:
+    """The steps after all passes, and the allocations that they use.
+
+    Args:
+        steps: All outer steps.
+        allocations: Their memory; temporaries may be anywhere afterwards.
+        results: What callers read in the end.
+        passes: What to run.
+
+    Raises:
+        InvalidGraphError: With `MODELWHEEL_VERIFY=1`: a pass has left no valid graph.
+        UnprovenError: A pass has left a graph for which there is no memory.
+    """
+    graph = lift(steps, allocations, results)
+    verifies = os.environ.get("MODELWHEEL_VERIFY") == "1"
+    _note(graph, 0, "lifted", verifies=verifies)
+    for number, one in enumerate(passes, 1):
+        one.run(graph)
+        _note(graph, number, one.name, verifies=verifies)
+    return assign(graph)
+
+
+def _note(graph: Graph, number: int, name: str, *, verifies: bool) -> None:
+    """Checks a graph, and writes it where `MODELWHEEL_DUMP` says."""
+    if verifies:
+        check(graph)
+    directory = os.environ.get("MODELWHEEL_DUMP")
+    if directory:
+        text = graph_text(graph)
+        (Path(directory) / f"{number:02}-{name}.txt").write_text(text, encoding="utf-8")

@@ -19,6 +19,7 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 from ...errors import UnsupportedProgramError
 from ...program.arrays import ALIGNMENT, Allocation, AllocationKind, ArrayShape, Slice
 from ...program.program import Program
+from ...program.verify import verify
 from ..ir import thunks as p
 from ..ir.counters import count
 from ..ir.hlo import Instruction, Module, Shape
@@ -28,8 +29,8 @@ from ..ir.memory import Memory
 from ..ir.op_origins import origin_of
 from ..ir.operations import operations_of
 from ..ir.thunks import Array
+from ..passes import optimise
 from ..passes.branches import join_branches
-from ..passes.dead_stores import without_dead_stores
 from ..passes.epilogues import Emitted
 from ..passes.in_place import sum_in_results, write_over_addends
 from ..passes.joining import join_epilogues
@@ -97,20 +98,21 @@ def decode(
     results = tuple(_results(hlo, where))
     memory = Memory(allocations, [one.slice for one in results])
     thunks = _ThunkDecoder(hlo, memory).sequence(result.thunk_sequence, memory)
-    thunks = without_dead_stores(thunks, memory.results)
     thunks = sum_in_results(write_over_addends(thunks, memory))
     thunks = join_branches(thunks, memory)
-    thunks, allocations = memory.place(thunks)
+    places = [result.slice for result in results]
+    steps, allocations = optimise(lower(thunks), memory.all_allocations, places)
     program = Program(
         triple=result.target_machine_options.triple,
         cpu=result.target_machine_options.cpu,
         allocations=allocations,
         parameters=tuple(map(view_of, _parameters(parameters, allocations))),
         results=tuple(map(view_of, results)),
-        steps=lower(thunks),
+        steps=steps,
         state=tuple(_state(len(results), written)),
     )
     _require_unchanged_shapes(program)
+    verify(program)
     return program, blob
 
 

@@ -1,0 +1,134 @@
+"""Finds arrays whose columns several steps write, as those before a concatenation do.
+
+Each step writes a part of each row, so its slice has bytes that others write. Together they write all of the array, and what
+was in its memory before is of no use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ...program.aliases import fills, rows_of
+from ...program.arrays import Slice, overlap
+from ...program.steps import Step
+from ...program.view import View
+from ...program.walk import slices, walk, writes
+
+
+@dataclass(frozen=True)
+class ArrayOfRows:
+    """An array that a step writes columns of."""
+
+    place: Slice
+    part: Slice
+    """That of the step's output, from the first of its bytes to the last."""
+    is_first: bool
+    """Whether no other step has written some before."""
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """Columns of an array, in bytes."""
+
+    start: int
+    """In the allocation: where they begin in the first row."""
+    length: int
+    period: int
+    rows: int
+    allocation: int
+
+    def fits(self, other: _Columns) -> bool:
+        """Whether both have rows of one kind."""
+        return (self.period, self.rows) == (other.period, other.rows)
+
+
+def arrays_of_rows(steps: Sequence[Step]) -> dict[int, ArrayOfRows]:
+    """The arrays by the positions of the steps that write their columns."""
+    found: dict[int, ArrayOfRows] = {}
+    for position, step in enumerate(steps):
+        if position not in found and (columns := _written_columns(step)) is not None:
+            members = _members(steps, position, columns)
+            if members:
+                start = min(one.start for one in members.values())
+                size = columns.period * columns.rows
+                place = Slice(allocation=columns.allocation, offset=start, size=size)
+                found |= {
+                    other: ArrayOfRows(place, _output(steps[other]).slice, other == position)
+                    for other in members
+                }
+    return found
+
+
+def _output(step: Step) -> View:
+    return next(iter(step.outputs.values()))
+
+
+def _written_columns(step: Step) -> _Columns | None:
+    """The columns that a step writes as its first output."""
+    if not step.outputs or fills(step, next(iter(step.outputs))):
+        return None
+    return _columns(_output(step))
+
+
+def _columns(view: View) -> _Columns | None:
+    rows = rows_of(view)
+    if rows is None or rows.count < 2 or view.slice.step:
+        return None
+    start = view.slice.offset + rows.start
+    return _Columns(start, rows.length, rows.period, rows.count, view.slice.allocation)
+
+
+def _members(steps: Sequence[Step], first: int, columns: _Columns) -> dict[int, _Columns]:
+    """The steps by position that write all columns of an array; empty if others use its memory before that."""
+    allocation = columns.allocation
+    members = {first: columns}
+    for position, step in enumerate(steps[first + 1 :], first + 1):
+        start = min(one.start for one in members.values())
+        size = columns.period * columns.rows
+        # Where the first row begins is known when all columns are.
+        around = Slice(allocation=allocation, offset=start - columns.period, size=size * 2)
+        other = _written_columns(step)
+        if other is not None and other.allocation == allocation and other.fits(columns):
+            members[position] = other
+        if _is_whole(list(members.values())):
+            return members if _reads_known(step, members, allocation) else {}
+        if position in members:
+            continue
+        if any(overlap(part, around) for one in walk((step,)) for part in writes(one)):
+            return {}
+        if not _reads_known(step, members, allocation):
+            return {}
+    return {}
+
+
+def _is_whole(parts: Sequence[_Columns]) -> bool:
+    """Whether columns follow each other from the first of a row to the last."""
+    ordered = sorted(parts, key=lambda one: one.start)
+    stop = ordered[0].start
+    for one in ordered:
+        if one.start != stop:
+            return False
+        stop += one.length
+    return stop == ordered[0].start + ordered[0].period
+
+
+def _reads_known(step: Step, members: dict[int, _Columns], allocation: int) -> bool:
+    """Whether a step reads only columns that are written, of what is in the memory of an array."""
+    known = list(members.values())
+    start = min(one.start for one in known)
+    stop = max(one.start for one in known) + known[0].period * known[0].rows
+    array = Slice(allocation=allocation, offset=start, size=stop - start)
+    if step.regions:
+        return not any(overlap(part, array) for one in walk((step,)) for part in slices(one))
+    for view in step.inputs.values():
+        if overlap(view.slice, array):
+            read = _columns(view)
+            if read is None or not any(
+                one.start <= read.start
+                and read.start + read.length <= one.start + one.length
+                and read.period == one.period
+                for one in known
+            ):
+                return False
+    return True

@@ -1,0 +1,1 @@
+"""Memory for the values of a graph."""

@@ -1,0 +1,212 @@
+"""Gives the values of a graph memory, and makes it a program again.
+
+Values that are tied (see `graph`) are one block: they keep their distances. So do an output and an input that it may
+replace, where XLA has both in one place. Parameters, constants and results stay where they are; all other blocks get
+places in one allocation, those that XLA planned among them: the plan that takes the fewest bytes is chosen, and of equal
+ones XLA's.
+
+What steps read is proven afterwards to be what the graph says: see `proof`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from ....program.aliases import alias_of, is_same
+from ....program.arrays import Allocation, Slice
+from ....program.steps import Step
+from ....program.view import View
+from ..graph import INSIDE, Graph, Join, Node, Operand, Piece, Region, Value
+from .blocks import Block, Place, Use, plan
+from .lifetimes import Lifetimes
+from .proof import UnprovenError, named, prove
+
+
+def assign(graph: Graph) -> tuple[tuple[Step, ...], tuple[Allocation, ...]]:
+    """The steps of a graph, with memory, and their allocations.
+
+    Raises:
+        UnprovenError: Memory cannot be what the graph says; an error in a pass.
+    """
+    shared = _shared(graph.allocations)
+    places, size = _Memory(graph).places(shared)
+    prove(graph, places)
+    return tuple(_steps(graph.body, places)), tuple(_allocations(graph, places, shared, size))
+
+
+def _allocations(
+    graph: Graph, places: Mapping[Value, Slice], shared: int, size: int
+) -> Iterator[Allocation]:
+    """Those of the graph without the last ones that are no longer in use: all that was there has moved."""
+    used = {shared} if size else set()
+    used |= {place.allocation for place in places.values()}
+    used |= {a.index for a in graph.allocations if a.kind != "temporary"}
+    for allocation in graph.allocations[: max(used, default=-1) + 1]:
+        is_shared = allocation.index == shared
+        yield allocation.model_copy(update={"size": size}) if is_shared else allocation
+    if shared == len(graph.allocations) and size:
+        yield Allocation(index=shared, size=size, kind="temporary")
+
+
+def _shared(allocations: Sequence[Allocation]) -> int:
+    """The index of the allocation of all that moves; a new one if nothing moves yet."""
+    temporary = (a for a in allocations if a.kind == "temporary")
+    largest = max(temporary, key=lambda a: a.size, default=None)
+    return len(allocations) if largest is None else largest.index
+
+
+# --- blocks -------------------------------------------------------------------------------------------
+
+
+class _Memory:
+    """The blocks of a graph: each value has a distance from the first of its block, in bytes."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._lifetimes = Lifetimes(graph)
+        self._parents: dict[Value, tuple[Value, int]] = {}
+        for node in graph.walk():
+            self._tie_operands(node)
+
+    def places(self, shared: int) -> tuple[dict[Value, Slice], int]:
+        """Where each value is, and the bytes of the shared allocation."""
+        uses: dict[Value, list[Use]] = {}
+        homes: dict[Value, Place] = {}
+        pinned: set[Value] = set()
+        members = []
+        for value in self._lifetimes.values:
+            first, way = self._first(value)
+            members.append((value, first, way))
+            own = uses.setdefault(first, [])
+            own += (_moved(use, way) for use in self._lifetimes.of(value))
+            if value.home is not None:
+                homes[first] = Place(value.home.allocation, value.home.offset - way)
+            if value.source in ("parameter", "constant"):
+                pinned.add(first)
+        for piece, part in self._graph.results:
+            first, way = self._first(piece.value)
+            homes[first] = Place(part.allocation, part.offset - way - piece.offset)
+            pinned.add(first)
+        blocks = {
+            first: Block(own, homes.get(first), first in pinned) for first, own in uses.items()
+        }
+        temporary = {a.index for a in self._graph.allocations if a.kind == "temporary"}
+        found, size = plan(
+            list(blocks.values()),
+            shared,
+            frozenset({*temporary, shared}),
+            trusted=not self._graph.changed,
+        )
+        origins = dict(zip(blocks, found, strict=True))
+        return {
+            value: Slice(
+                allocation=origins[first].allocation,
+                offset=origins[first].offset + way,
+                size=value.size,
+            )
+            for value, first, way in members
+        }, size
+
+    def _tie_operands(self, node: Node) -> None:
+        """Ties what must be in one place, and what may be and is."""
+        if isinstance(node.op, Join):
+            (whole,) = (result.value for result in node.outputs.values())
+            for operand, at in zip(node.inputs.values(), node.op.places, strict=True):
+                part = operand.view.slice
+                self._tie(node, whole, Piece(operand.value, part.offset, part.size, at))
+            return
+        for result in node.outputs.values():
+            for piece in (result.base, *result.near):
+                self._tie(node, result.value, piece)
+        for carried in node.carried:
+            for piece in (carried.initial, *carried.results):
+                self._tie(node, carried.value, piece)
+            for argument in carried.arguments:
+                if argument is not None:
+                    self._tie(node, carried.value, Piece(argument, 0, argument.size))
+        for value, piece in in_place(node):
+            if self._lifetimes.ends(piece, node):
+                self._tie(node, value, piece)
+
+    def _tie(self, node: Node, value: Value, piece: Piece | None) -> None:
+        """Puts bytes of one value where another one has them."""
+        if piece is None:
+            return
+        (first, way), (second, other) = self._first(value), self._first(piece.value)
+        distance = way + piece.at - piece.offset - other
+        if first is not second:
+            self._parents[second] = (first, distance)
+        elif distance:
+            raise UnprovenError(f"{named(node)} needs a value in two places")
+
+    def _first(self, value: Value) -> tuple[Value, int]:
+        """The first value of a block, and how far behind it a value of the block is."""
+        path: list[Value] = []
+        way = 0
+        while value in self._parents:
+            path.append(value)
+            value, step = self._parents[value]
+            way += step
+        left = way
+        for other in path:
+            _, step = self._parents[other]
+            self._parents[other] = (value, left)
+            left -= step
+        return value, way
+
+
+def _moved(use: Use, way: int) -> Use:
+    return Use(use.start + way, use.size, use.first, use.last, use.path)
+
+
+def in_place(node: Node) -> Iterator[tuple[Value, Piece]]:
+    """The results that XLA has where an operand is that they may replace, each with these bytes of the operand."""
+    if isinstance(node.op, Join):
+        return
+    for output, result in node.outputs.items():
+        for name, operand in node.inputs.items():
+            alias = alias_of(node.op, output, name)
+            if alias is None or alias.must or not alias.exact or result.value.home is None:
+                continue
+            if operand.value.home is None:
+                continue
+            here = _placed(result.view, result.value.home)
+            there = _placed(operand.view, operand.value.home)
+            if is_same(here, there):
+                part = operand.view.slice
+                yield (
+                    result.value,
+                    Piece(operand.value, part.offset, part.size, result.view.slice.offset),
+                )
+                break
+
+
+# --- steps --------------------------------------------------------------------------------------------
+
+
+def _steps(region: Region, places: Mapping[Value, Slice]) -> Iterator[Step]:
+    for node in region.nodes:
+        if isinstance(node.op, Join):
+            continue
+        inputs = {role: _view(operand, places) for role, operand in node.inputs.items()}
+        outputs = {role: _placed(r.view, places[r.value]) for role, r in node.outputs.items()}
+        yield Step(
+            op=node.op,
+            inputs=inputs,
+            outputs=outputs,
+            regions=tuple(tuple(_steps(inner, places)) for inner in node.regions),
+            operations=node.operations,
+            origin=node.origin,
+        )
+
+
+def _view(operand: Operand, places: Mapping[Value, Slice]) -> View:
+    return _placed(operand.view, places[operand.value])
+
+
+def _placed(view: View, place: Slice) -> View:
+    """A view inside of a value that is somewhere."""
+    part = view.slice
+    assert part.allocation == INSIDE
+    moved = {"allocation": place.allocation, "offset": place.offset + part.offset}
+    return view.model_copy(update={"slice": part.model_copy(update=moved)})

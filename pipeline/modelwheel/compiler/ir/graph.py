@@ -1,0 +1,279 @@
+"""Graphs: a program as values, before they have memory.
+
+    %3 f32[4,8] = dot %1 f32[4,16], %2 f32[16,8]
+    %4 f32[4,8] = kernel %3 {symbol=fusion_1}
+
+Each value has one producer, and users. A node has operands by role, as steps have: a value, and a view inside of it. The
+memory that a value has in the end is chosen by `assign`; what must be in one place is tied: a result to the value whose
+bytes it leaves where it does not write (`Result.base`), the pieces of a join to the whole, the state of a loop to itself.
+
+Only `Graph.replace`, `hoist` and `replace_uses`, and `erasing`, change a graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal, TypeAlias
+
+from ...program.arrays import Allocation, Slice
+from ...program.ops import Alias, AnyOp, Conditional, Role
+from ...program.view import View
+
+INSIDE = -1
+"""The allocation of views inside of a value."""
+
+Source: TypeAlias = Literal["parameter", "constant", "undefined", "argument", "node"]
+
+
+@dataclass(frozen=True)
+class Join:
+    """Puts values that are pieces of one array where it has them. Nothing runs for it: they are computed there."""
+
+    INPUTS: ClassVar[tuple[Role, ...]] = (Role("piece", many=True),)
+    OUTPUTS: ClassVar[tuple[Role, ...]] = (Role("whole"),)
+    ALIASES: ClassVar[tuple[Alias, ...]] = ()
+    REGIONS: ClassVar[tuple[str, ...]] = ()
+    kind: Literal["join"] = "join"
+    places: tuple[int, ...] = ()
+    """Where in the whole each piece begins, in bytes."""
+
+
+@dataclass(eq=False)
+class Value:
+    """Bytes that one node computes, or that are there from the start."""
+
+    size: int
+    """Bytes."""
+    source: Source = "node"
+    producer: Node | None = None
+    """The node that computes it; of an argument of a loop, the loop."""
+    home: Slice | None = None
+    """Where XLA has it."""
+    users: list[Node] = field(default_factory=list)
+    """A node that uses it twice is there twice."""
+
+    @property
+    def has_one_use(self) -> bool:
+        """Whether one operand of one node is all that reads it."""
+        return len(self.users) == 1
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A value, and what of it a node reads: a view whose slice is inside of the value."""
+
+    value: Value
+    view: View
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Bytes of a value that are in another one too, at the same place."""
+
+    value: Value
+    offset: int
+    """Where in `value` they begin."""
+    size: int
+    at: int = 0
+    """Where in the other one they begin."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """A value that a node computes, and where in it the node writes."""
+
+    value: Value
+    view: View
+    base: Piece | None = None
+    """What the value is where the node does not write: the two share memory."""
+    near: tuple[Piece, ...] = ()
+    """Bytes of operands in whose memory it is at the same place, though it has nothing of them."""
+
+
+@dataclass(eq=False)
+class Carried:
+    """Memory that outlives the regions of a node: the state of a loop, or what branches write.
+
+    All its values are in one place.
+    """
+
+    value: Value
+    """What is there after the node."""
+    initial: Piece | None = None
+    """What is there before it; None if nobody knows or reads it."""
+    arguments: tuple[Value | None, ...] = ()
+    """Of a loop, what each region finds."""
+    results: tuple[Piece | None, ...] = ()
+    """What each region leaves; None if it does not change it."""
+
+
+@dataclass(eq=False)
+class Region:
+    """A sequence of nodes: the outermost one, the body of a loop, or a branch."""
+
+    nodes: list[Node] = field(default_factory=list)
+    owner: Node | None = None
+
+
+@dataclass(eq=False)
+class Node:
+    """An operation on values."""
+
+    op: AnyOp | Join
+    inputs: dict[str, Operand] = field(default_factory=dict)
+    outputs: dict[str, Result] = field(default_factory=dict)
+    regions: list[Region] = field(default_factory=list)
+    carried: list[Carried] = field(default_factory=list)
+    operations: int = 0
+    origin: str = ""
+    covers: frozenset[str] = frozenset()
+    """The names of the HLO instructions whose values it computes."""
+    region: Region | None = None
+    """The sequence that it is in."""
+
+    @property
+    def values(self) -> Iterator[Value]:
+        """What it computes."""
+        yield from (result.value for result in self.outputs.values())
+        yield from (carried.value for carried in self.carried)
+
+    @property
+    def used(self) -> Iterator[Value]:
+        """What it reads itself, once for each operand; not what nodes inside of it read."""
+        yield from (operand.value for operand in self.inputs.values())
+        for result in self.outputs.values():
+            yield from (piece.value for piece in (result.base, *result.near) if piece is not None)
+        for carried in self.carried:
+            pieces = (carried.initial, *carried.results)
+            yield from (piece.value for piece in pieces if piece is not None)
+
+    def inside(self, loop: Node) -> bool:
+        """Whether it is in a region of another node, however deep."""
+        owner = self.region.owner if self.region else None
+        while owner is not None and owner is not loop:
+            owner = owner.region.owner if owner.region else None
+        return owner is loop
+
+
+@dataclass(eq=False)
+class Graph:
+    """A program as values."""
+
+    allocations: tuple[Allocation, ...]
+    """Those of the program that it was: parameters, constants and results stay there."""
+    body: Region = field(default_factory=Region)
+    results: list[tuple[Piece, Slice]] = field(default_factory=list)
+    """What callers read in the end, and where they do."""
+    changed: bool = False
+    """Whether values still are what XLA has at their homes."""
+
+    def walk(self, region: Region | None = None) -> Iterator[Node]:
+        """Every node in order; those inside of another one after it."""
+        for node in (region or self.body).nodes:
+            yield node
+            for inner in node.regions:
+                yield from self.walk(inner)
+
+    # --- mutators --------------------------------------------------------------------------------
+
+    def append(self, region: Region, node: Node) -> None:
+        """Adds a node at the end of a region; for those who make a graph."""
+        region.nodes.append(node)
+        self._attach(region, node)
+
+    def replace(self, nodes: Sequence[Node], node: Node) -> None:
+        """Puts a node in the place of the last of some nodes of one region, which go.
+
+        Args:
+            nodes: In order. What others still use of their values, `node` computes: it has these values as results.
+            node: The new one.
+
+        Raises:
+            ValueError: The nodes are in several regions, or a value is left that nobody computes.
+        """
+        region = nodes[-1].region
+        if region is None or any(one.region is not region for one in nodes):
+            raise ValueError("nodes that one replaces are in one region")
+        position = region.nodes.index(nodes[-1])
+        region.nodes.insert(position + 1, node)
+        for one in nodes:
+            self.detach(one)
+        self._attach(region, node)
+        left = [value for one in nodes for value in one.values if value not in set(node.values)]
+        if any(value.users for value in left) or any(
+            piece.value in left for piece, _ in self.results
+        ):
+            raise ValueError("nodes are replaced while others use their values")
+        self.changed = True
+
+    def hoist(self, node: Node) -> None:
+        """Moves a node out of the loop that it is in: it runs once, just before.
+
+        Raises:
+            ValueError: It is in no loop, or reads or updates what the loop computes.
+        """
+        region = node.region
+        loop = region.owner if region is not None else None
+        if region is None or loop is None or loop.region is None:
+            raise ValueError("a node outside of loops cannot move further out")
+        inside = {value for one in self.walk() if one.inside(loop) for value in one.values}
+        inside |= {value for one in loop.carried for value in one.arguments if value}
+        views = [operand.view for operand in node.inputs.values()]
+        views += [result.view for result in node.outputs.values()]
+        moving = any(view.slice.step for view in views)
+        own = set(node.values)
+        if moving or any(value in inside and value not in own for value in node.used):
+            raise ValueError("a node that reads what its loop computes cannot move out of it")
+        region.nodes.remove(node)
+        outer = loop.region.nodes
+        outer.insert(outer.index(loop), node)
+        node.region = loop.region
+        self.changed = True
+
+    def replace_uses(self, old: Value, new: Value, offset: int = 0) -> None:
+        """Lets all nodes that read a value as an operand read another one.
+
+        Args:
+            old: The value.
+            new: One of the same bytes, or with these bytes among its own.
+            offset: Where in `new` they begin.
+        """
+        for node in dict.fromkeys(old.users):
+            for role, operand in node.inputs.items():
+                if operand.value is old:
+                    part = operand.view.slice
+                    moved = part.model_copy(update={"offset": part.offset + offset})
+                    view = operand.view.model_copy(update={"slice": moved})
+                    node.inputs[role] = Operand(new, view)
+                    old.users.remove(node)
+                    new.users.append(node)
+        self.changed = True
+
+    # --- helpers ----------------------------------------------------------------------------------
+
+    def _attach(self, region: Region, node: Node) -> None:
+        node.region = region
+        for value in node.values:
+            value.producer = node
+        for one in node.carried:
+            for argument in one.arguments:
+                if argument is not None:
+                    argument.producer = node
+        for value in node.used:
+            value.users.append(node)
+
+    def detach(self, node: Node) -> None:
+        """Takes a node out of its region, with all that is in it; for those that change a graph."""
+        assert node.region is not None
+        for inner in node.regions:
+            for one in list(inner.nodes):
+                self.detach(one)
+        node.region.nodes.remove(node)
+        for value in node.used:
+            value.users.remove(node)
+
+
+def is_choice(node: Node) -> bool:
+    """Whether only one of its regions runs."""
+    return isinstance(node.op, Conditional)
