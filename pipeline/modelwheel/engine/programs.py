@@ -1,9 +1,12 @@
-"""The programs of a request that has been built, from the store."""
+"""The programs of a request that has been built, or of a wheel, from the store."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
+from pydantic import ValidationError
+
+from ..assembly.manifest import Manifest, Variant
 from ..levels import Level
 from ..platforms import host_platform
 from ..program.program import Program
@@ -11,7 +14,8 @@ from ..request import Extent, Request
 from ..source import fetch as source
 from ..store.records import Record
 from ..store.store import Store
-from ..workers.jobs import PROGRAM
+from ..store.upkeep.inventory import list_records, read_records
+from ..workers.jobs import KERNELS, PROGRAM
 from .steps import Goal, steps_of
 from .steps.base import Step
 from .steps.model import compile_name
@@ -48,3 +52,27 @@ def _programs(
         record = records.get(compile_name(request, host_platform(), level, extent))
         if record is not None:
             yield extent, Program.model_validate_json(store.read_bytes(record, PROGRAM))
+
+
+def programs_of(
+    variants: Iterable[Variant], manifest: Manifest, store: Store
+) -> Iterator[Program | None]:
+    """The program of each variant of a wheel or source distribution; None if the store does not have it.
+
+    Their machine code tells them: the store has both as one result.
+    """
+    objects = {file.path: file.sha256 for file in manifest.files}
+    stored = read_records(store.backend, list_records(store.backend)).records
+    compiled = {
+        one.record.hashes.get(KERNELS): one.record for one in stored if PROGRAM in one.record.files
+    }
+    for variant in variants:
+        record = compiled.get(objects.get(variant.object))
+        yield None if record is None else _read(record, store)
+
+
+def _read(record: Record, store: Store) -> Program | None:
+    try:
+        return Program.model_validate_json(store.read_bytes(record, PROGRAM))
+    except ValidationError:  # of another version of modelwheel
+        return None

@@ -144,6 +144,27 @@ def test_columns_of_one_array_are_values_of_it() -> None:
     )
 
 
+def test_products_write_columns_with_their_sums_in_the_same_place() -> None:
+    def columns(first: int) -> Step:
+        there = Slice(allocation=A, offset=first * 4, size=112)
+        out = View(slice=there, element_type=FLOAT, shape=(4, 4), strides=(8, 1))
+        factors = (dense((4, 4), X), dense((4, 4), W))
+        return dot(*factors, out, epilogue=ops.Epilogue(), accumulator=out)
+
+    steps = [columns(0), columns(4), kernel(part(A, 0, 128), part(Y))]
+    attributes = "{lhs_contracting=[1], rhs_contracting=[0], epilogue={}}"
+    rows = "f32[4,4]{8,1}"
+    assert _is(
+        _text(steps, part(Y)),
+        f"""
+        %2 {rows}, accumulator=%2 {rows} = dot %0 f32[4,4], %1 f32[4,4] {attributes}
+        %3+16 {rows} into %2, accumulator=%3+16 {rows} = dot %0 f32[4,4], %1 f32[4,4] {attributes}
+        %4 u8[64] = kernel %3 u8[128] {{symbol=k}}
+        return %4
+        """,
+    )
+
+
 def test_a_loop_carries_what_outlives_an_iteration() -> None:
     """What it only works in is a value of the body, and what it reads from before is not carried."""
     window = Slice(allocation=X, offset=0, size=64, step=64, iterations=3)

@@ -14,7 +14,7 @@ Memory that nobody has written is an undefined value: nothing is refused here.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...program.aliases import fills, has_all_bytes, may_be_apart
 from ...program.arrays import Allocation, Slice, overlap
@@ -106,6 +106,9 @@ class _Lifter:
         # What is left in memory for sums is the result, if both are in one place.
         for role in sorted(step.outputs, key=lambda role: role != "accumulator"):
             outputs[role] = self._result(step, role, inputs, outputs.values(), region, array)
+        sums = outputs.get("accumulator")
+        if sums is not None and sums.value is outputs["out"].value:
+            outputs |= {"out": sums, "accumulator": replace(sums, base=None, near=())}
         outputs = {role: outputs[role] for role in step.outputs}
         node = Node(step.op, inputs, outputs, operations=step.operations, origin=step.origin)
         self.graph.append(region, node)
@@ -132,7 +135,12 @@ class _Lifter:
             if overlap(read.slice, place) and not may_be_apart(step, role):
                 near += _common(inputs[name].value, read.slice.whole, place)
         base = None
-        if not (fills(step, role) or (array and array.is_first and view.slice == array.part)):
+        # Sums that are where the result will be are written as it is.
+        is_result = role == "accumulator" and view.slice == step.outputs["out"].slice
+        if not (
+            fills(step, "out" if is_result else role)
+            or (array and array.is_first and view.slice == array.part)
+        ):
             base = self._known(place, region)
         elif isinstance(step.op, Kernel):
             # One that changes its operand leaves the rest of it as it is.
