@@ -124,6 +124,20 @@ def test_everything_is_there_for_machines(modelwheel: Modelwheel, built: Built) 
         assert set(told["files"]) == set(archive.namelist())
 
 
+def test_the_program_of_a_wheel_is_its_steps(
+    modelwheel: Modelwheel, built: Built, tmp_path: Path
+) -> None:
+    text = modelwheel("inspect", "--program", built.wheel("options")).out
+    variants = built.manifest("options").variants
+    assert text.count("\n\nprogram for ") == text.count("\nresult 0 = ") == len(variants)
+    assert all(f", {v.level}, batch size {v.batch_size}\n" in text for v in variants)
+    assert " = dot " in text
+    # Another store does not have it.
+    elsewhere = {"MODELWHEEL_CACHE_DIR": str(tmp_path)}
+    done = modelwheel("inspect", "--program", built.wheel("options"), code=2, **elsewhere)
+    assert re.search(r"the store at .* has no program for .*; build the wheel here", done.err)
+
+
 @pytest.mark.parametrize("name", SPECS)
 def test_every_wheel_has_a_valid_bill_of_materials(
     modelwheel: Modelwheel, built: Built, name: str

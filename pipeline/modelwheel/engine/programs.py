@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from pydantic import ValidationError
 
@@ -10,6 +10,7 @@ from ..assembly.manifest import Manifest, Variant
 from ..levels import Level
 from ..platforms import host_platform
 from ..program.program import Program
+from ..program.text import text_of
 from ..request import Extent, Request
 from ..source import fetch as source
 from ..store.records import Record
@@ -54,25 +55,23 @@ def _programs(
             yield extent, Program.model_validate_json(store.read_bytes(record, PROGRAM))
 
 
-def programs_of(
-    variants: Iterable[Variant], manifest: Manifest, store: Store
-) -> Iterator[Program | None]:
-    """The program of each variant of a wheel or source distribution; None if the store does not have it.
+def program_texts(manifest: Manifest, store: Store) -> Iterator[tuple[Variant, str | None]]:
+    """The text of the program of each variant of a wheel or source distribution; None if the store does not have it.
 
-    Their machine code tells them: the store has both as one result.
+    A variant is found by its machine code, which is in the same result.
     """
     objects = {file.path: file.sha256 for file in manifest.files}
     stored = read_records(store.backend, list_records(store.backend)).records
     compiled = {
         one.record.hashes.get(KERNELS): one.record for one in stored if PROGRAM in one.record.files
     }
-    for variant in variants:
+    for variant in manifest.variants:
         record = compiled.get(objects.get(variant.object))
-        yield None if record is None else _read(record, store)
+        yield variant, None if record is None else _text(record, store)
 
 
-def _read(record: Record, store: Store) -> Program | None:
+def _text(record: Record, store: Store) -> str | None:
     try:
-        return Program.model_validate_json(store.read_bytes(record, PROGRAM))
+        return text_of(Program.model_validate_json(store.read_bytes(record, PROGRAM)))
     except ValidationError:  # of another version of modelwheel
         return None

@@ -247,6 +247,13 @@ def inspect(
     show_sbom: Annotated[
         bool, typer.Option("--sbom", help="Print the embedded SBOM unchanged.")
     ] = False,
+    program: Annotated[
+        bool,
+        typer.Option(
+            "--program",
+            help="Print the compiled steps, which the store has if the wheel was built here.",
+        ),
+    ] = False,
     replay: Replay = False,
     spec: Annotated[
         Path | None,
@@ -276,12 +283,18 @@ def inspect(
             "--json": as_json,
         }
         refuse_together("--sbom", others, "it prints the SBOM and nothing else")
+    if program:
+        others = {"--sbom": show_sbom, "--replay": replay, "--json": as_json}
+        refuse_together("--program", others, "it prints the steps of the program and nothing else")
     if not replay:
         others = {"--spec": spec, "--recompile": recompile, "--sandbox": sandbox}
         refuse_without("--replay", others)
     found = find_distributions(files)
     if show_sbom:
         _print_sbom(found)
+        return
+    if program:
+        _print_programs(found)
         return
     from ...util.watching import each
     from ..display.progress import BuildDisplay
@@ -308,6 +321,26 @@ def _print_sbom(files: Sequence[Path]) -> None:
         )
     for text in open_contents(files[0]).require_sboms().values():
         say_json(text.decode(errors="replace"))
+
+
+def _print_programs(files: Sequence[Path]) -> None:
+    from ...engine.programs import program_texts
+    from ...wheelfile.contents import open_contents
+
+    store = open_store()
+    for path in files:
+        for manifest in open_contents(path).manifests:
+            for variant, text in program_texts(manifest, store):
+                length = "" if variant.length is None else f", length {variant.length}"
+                name = (
+                    f"{manifest.platform}, {variant.level}, batch size {variant.batch_size}{length}"
+                )
+                if text is None:
+                    raise UsageError(
+                        f"{path.name}: the store at {store.address} has no program for {name}; build the wheel here, "
+                        "with this version of modelwheel"
+                    )
+                say(f"# {name}\n\n{text}")
 
 
 def _replay(

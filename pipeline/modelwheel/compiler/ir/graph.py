@@ -39,7 +39,7 @@ class Join:
     """Where in the whole each piece begins, in bytes."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Value:
     """Bytes that one node computes, or that are there from the start."""
 
@@ -91,7 +91,7 @@ class Result:
     """Bytes of operands in whose memory it is at the same place, though it has nothing of them."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Carried:
     """Memory that outlives the regions of a node: the state of a loop, or what branches write.
 
@@ -108,7 +108,7 @@ class Carried:
     """What each region leaves; None if it does not change it."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Region:
     """A sequence of nodes: the outermost one, the body of a loop, or a branch."""
 
@@ -116,7 +116,7 @@ class Region:
     owner: Node | None = None
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Node:
     """An operation on values."""
 
@@ -156,7 +156,7 @@ class Node:
         return owner is loop
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Graph:
     """A program as values."""
 
