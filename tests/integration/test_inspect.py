@@ -133,8 +133,8 @@ def test_the_program_of_a_wheel_is_its_steps(
     assert all(f", {v.level}, batch size {v.batch_size}\n" in text for v in variants)
     assert " = dot " in text
     # Another store does not have it.
-    elsewhere = {"MODELWHEEL_CACHE_DIR": str(tmp_path)}
-    done = modelwheel("inspect", "--program", built.wheel("options"), code=2, **elsewhere)
+    wheel = built.wheel("options")
+    done = modelwheel("inspect", "--program", wheel, code=2, MODELWHEEL_CACHE_DIR=str(tmp_path))
     assert re.search(r"the store at .* has no program for .*; build the wheel here", done.err)
 
 

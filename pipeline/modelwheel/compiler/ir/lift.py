@@ -17,13 +17,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ...program.aliases import fills, has_all_bytes, may_be_apart
+from ...program.array_rows import ArrayOfRows, arrays_of_rows
 from ...program.arrays import Allocation, Slice, overlap
 from ...program.contents import Contents, merged
 from ...program.ops import Branches, Kernel, While
 from ...program.steps import Step
 from ...program.view import View
 from ...program.walk import walk
-from .array_rows import ArrayOfRows, arrays_of_rows
 from .erasing import tidy
 from .graph import INSIDE, Carried, Graph, Join, Node, Operand, Piece, Region, Result, Value
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...program.aliases import fills, rows_of
-from ...program.arrays import Slice, overlap
-from ...program.steps import Step
-from ...program.view import View
-from ...program.walk import slices, walk, writes
+from .aliases import fills, rows_of
+from .arrays import Slice, overlap
+from .steps import Step
+from .view import View
+from .walk import slices, walk, writes
 
 
 @dataclass(frozen=True)
