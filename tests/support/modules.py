@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from modelwheel.compiler.ir import thunks as p
+from modelwheel.compiler.ir.emitted import thunks as p
+from modelwheel.compiler.ir.emitted.memory import Memory
 from modelwheel.compiler.ir.hlo import Instruction
 from modelwheel.compiler.ir.hlo_text import read_text
 from modelwheel.compiler.ir.match import array_of, behind_bitcasts
-from modelwheel.compiler.ir.memory import Memory
 from modelwheel.compiler.ir.operations import operations_of
 from modelwheel.compiler.passes.epilogues import Emitted
 from modelwheel.compiler.passes.recognise.products import product

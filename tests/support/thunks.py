@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from modelwheel.compiler.ir import thunks as p
-from modelwheel.compiler.ir.thunks import Array
+from modelwheel.compiler.ir.emitted import thunks as p
+from modelwheel.compiler.ir.emitted.thunks import Array
 from modelwheel.dtypes import ElementType
 from modelwheel.program import ops
 from modelwheel.program.arrays import Slice

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from modelwheel.compiler.ir import thunks as p
+from modelwheel.compiler.ir.emitted import thunks as p
 from modelwheel.compiler.passes.joining import join_epilogues
 from modelwheel.program.arrays import Slice
 from tests.support.modules import Emission

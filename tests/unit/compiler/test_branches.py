@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from modelwheel.compiler.ir import thunks as p
-from modelwheel.compiler.ir.lower import lower
-from modelwheel.compiler.ir.memory import Memory
-from modelwheel.compiler.ir.thunk_walk import all_written, slices, walk
+from modelwheel.compiler.ir.emitted import thunks as p
+from modelwheel.compiler.ir.emitted.lower import lower
+from modelwheel.compiler.ir.emitted.memory import Memory
+from modelwheel.compiler.ir.emitted.thunk_walk import all_written, slices, walk
 from modelwheel.compiler.passes import optimise
 from modelwheel.compiler.passes.branches import join_branches
 from modelwheel.program.arrays import Allocation, AllocationKind, Slice, overlap

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from modelwheel.compiler.ir import thunks as p
+from modelwheel.compiler.ir.emitted import thunks as p
 from modelwheel.compiler.passes.recognise.convolutions import convolution_kernel
 from modelwheel.program import ops
 from tests.support.modules import Emission

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from modelwheel.compiler.ir import thunks as p
 from modelwheel.compiler.ir.counters import Counters, Linear
-from modelwheel.compiler.ir.elementwise import Plane
+from modelwheel.compiler.ir.emitted import thunks as p
+from modelwheel.compiler.ir.emitted.elementwise import Plane
 from modelwheel.compiler.passes.elementwise_chains import join_elementwise
 from modelwheel.compiler.passes.epilogues import Emitted
 from modelwheel.program.arrays import Slice, overlap

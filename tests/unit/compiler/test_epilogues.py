@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from modelwheel.compiler.ir import thunks as p
-from modelwheel.compiler.ir.memory import Memory
+from modelwheel.compiler.ir.emitted import thunks as p
+from modelwheel.compiler.ir.emitted.memory import Memory
 from modelwheel.compiler.passes.epilogues import Steps
 from modelwheel.compiler.passes.joining import join_epilogues
 from modelwheel.program import ops

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelwheel.compiler.ir import thunks as p
-from modelwheel.compiler.ir.memory import Memory
-from modelwheel.compiler.ir.thunk_walk import read, written
+from modelwheel.compiler.ir.emitted import thunks as p
+from modelwheel.compiler.ir.emitted.memory import Memory
+from modelwheel.compiler.ir.emitted.thunk_walk import read, written
 from modelwheel.compiler.passes.in_place import sum_in_results, write_over_addends
 from modelwheel.program.arrays import Allocation, AllocationKind, Slice
 from tests.support.thunks import dense, pointwise

@@ -6,12 +6,12 @@ from typing import Any, get_args
 
 import pytest
 
-from modelwheel.compiler.ir import lower as lowering
-from modelwheel.compiler.ir import thunks as p
-from modelwheel.compiler.ir.elementwise import Operation, Plane
-from modelwheel.compiler.ir.lower import lower
-from modelwheel.compiler.ir.masks import MaskCode, MaskOperation, MaskRead
-from modelwheel.compiler.ir.thunk_walk import slices, written
+from modelwheel.compiler.ir.emitted import lower as lowering
+from modelwheel.compiler.ir.emitted import thunks as p
+from modelwheel.compiler.ir.emitted.elementwise import Operation, Plane
+from modelwheel.compiler.ir.emitted.lower import lower
+from modelwheel.compiler.ir.emitted.masks import MaskCode, MaskOperation, MaskRead
+from modelwheel.compiler.ir.emitted.thunk_walk import slices, written
 from modelwheel.dtypes import ElementType
 from modelwheel.program import ops
 from modelwheel.program.arrays import Slice

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from modelwheel.compiler.ir import thunks as p
+from modelwheel.compiler.ir.emitted import thunks as p
 from modelwheel.compiler.passes.joining import join_epilogues
 from tests.support.modules import Emission
 from tests.support.thunks import pooling

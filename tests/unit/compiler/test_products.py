@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from modelwheel.compiler.ir import thunks as p
+from modelwheel.compiler.ir.emitted import thunks as p
 from modelwheel.compiler.passes.recognise.products import vector_product
 from modelwheel.program.arrays import Slice
 from tests.support.modules import Emission

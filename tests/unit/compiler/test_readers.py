@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from modelwheel.compiler.ir import thunks as p
-from modelwheel.compiler.ir.memory import Memory
-from modelwheel.compiler.ir.thunk_walk import slices, written
+from modelwheel.compiler.ir.emitted import thunks as p
+from modelwheel.compiler.ir.emitted.memory import Memory
+from modelwheel.compiler.ir.emitted.thunk_walk import slices, written
 from modelwheel.compiler.passes.epilogues import Emitted
 from modelwheel.compiler.passes.joining import join_epilogues
 from modelwheel.dtypes import ElementType

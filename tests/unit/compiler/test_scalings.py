@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from modelwheel.compiler.ir import thunks as p
-from modelwheel.compiler.ir.memory import moved_readers, reading_from
+from modelwheel.compiler.ir.emitted import thunks as p
+from modelwheel.compiler.ir.emitted.memory import moved_readers, reading_from
 from modelwheel.compiler.passes.epilogues import Emitted, Steps
 from modelwheel.compiler.passes.recognise.scalings import decode_scalings, scaling_of
 from tests.support.modules import Emission

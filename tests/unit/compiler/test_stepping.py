@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from modelwheel.compiler.ir import thunks as p
 from modelwheel.compiler.ir.counters import Linear, count
-from modelwheel.compiler.ir.thunk_walk import slices
+from modelwheel.compiler.ir.emitted import thunks as p
+from modelwheel.compiler.ir.emitted.thunk_walk import slices
 from modelwheel.compiler.passes.stepping import SteppedLoop
 from modelwheel.program.arrays import Slice, overlap
 from tests.support.modules import Emission

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from modelwheel.compiler.ir import thunks as p
-from modelwheel.compiler.ir.memory import Memory
-from modelwheel.compiler.ir.thunk_walk import slices, written
+from modelwheel.compiler.ir.emitted import thunks as p
+from modelwheel.compiler.ir.emitted.memory import Memory
+from modelwheel.compiler.ir.emitted.thunk_walk import slices, written
 from modelwheel.compiler.passes.recognise.convolutions import convolution_kernel
 from modelwheel.compiler.passes.strips import join_strips
 from modelwheel.program.arrays import Slice

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from ...dtypes import ElementType
 from ...errors import UnsupportedProgramError
 from ...program.arrays import Slice
-from . import thunks as p
+from .emitted import thunks as p
+from .emitted.thunks import Array
 from .hlo import Instruction, Shape
-from .thunks import Array
 
 _INTEGERS = (ElementType.BOOL, ElementType.INT32, ElementType.INT64)
 

@@ -11,8 +11,8 @@ import math
 from collections.abc import Sequence
 
 from ...program.arrays import Slice
-from . import thunks as p
 from .counters import Counters, Linear
+from .emitted import thunks as p
 from .hlo import Instruction, Shape
 from .match import behind_bitcasts, parameter_of
 

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from ...dtypes import ElementType
 from ...program.arrays import Slice, overlap
 from ...program.op_names import join_names
-from ..ir import thunks as p
+from ..ir.emitted import thunks as p
+from ..ir.emitted.memory import Memory
+from ..ir.emitted.thunk_walk import all_written
+from ..ir.emitted.thunks import Array
 from ..ir.hlo import Instruction
 from ..ir.match import Value, is_row_major
-from ..ir.memory import Memory
-from ..ir.thunk_walk import all_written
-from ..ir.thunks import Array
 from ..ir.views import Source, Strides, source_of, strides_in_result, strides_of
 from .attention_masks import Masks
 from .epilogues import Emitted, Steps, fits, may_exchange, read_parts

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from ...dtypes import ElementType
 from ...program.arrays import Slice, overlap
 from ...thresholds import WIDEST_LANES
-from ..ir import thunks as p
-from ..ir.masks import MaskCode, MaskOperation
+from ..ir.emitted import thunks as p
+from ..ir.emitted.masks import MaskCode, MaskOperation
+from ..ir.emitted.memory import Memory
+from ..ir.emitted.thunk_walk import all_written
 from ..ir.match import Value
-from ..ir.memory import Memory
-from ..ir.thunk_walk import all_written
 from .epilogues import Emitted, Steps
 from .match.mask_code import mask_code
 from .match.softmaxes import Softmax

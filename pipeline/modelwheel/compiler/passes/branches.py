@@ -12,9 +12,9 @@ from typing import TypeAlias
 
 from ...program.arrays import ALIGNMENT, Slice, covers, overlap
 from ...thresholds import THRESHOLDS
-from ..ir import thunks as p
-from ..ir.memory import Memory, replaced
-from ..ir.thunk_walk import read, slices, walk, written
+from ..ir.emitted import thunks as p
+from ..ir.emitted.memory import Memory, replaced
+from ..ir.emitted.thunk_walk import read, slices, walk, written
 
 _Branch: TypeAlias = tuple[p.Thunk, ...]
 

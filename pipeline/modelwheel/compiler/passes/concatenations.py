@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 from ...dtypes import ElementType
 from ...program.arrays import Slice, overlap
-from ..ir import thunks as p
+from ..ir.emitted import thunks as p
+from ..ir.emitted.memory import Memory
+from ..ir.emitted.thunk_walk import all_written
 from ..ir.hlo import Instruction
 from ..ir.match import behind_bitcasts, value_of
-from ..ir.memory import Memory
-from ..ir.thunk_walk import all_written
 from .epilogues import Emitted, Steps, columns_of, fits, may_exchange, read_parts
 from .match.epilogue_parts import Part, Parts, epilogue_of
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from ...dtypes import ElementType
 from ...program.arrays import Slice, overlap
 from ...program.op_names import join_names
-from ..ir import thunks as p
 from ..ir.counters import Counters
-from ..ir.elementwise import ACTIVATIONS, Plane
+from ..ir.emitted import thunks as p
+from ..ir.emitted.elementwise import ACTIVATIONS, Plane
 from ..ir.hlo import Instruction, Module
 from .epilogues import Emitted, may_exchange
 from .match.elementwise_code import Code, Reader, Source

@@ -18,13 +18,13 @@ from dataclasses import dataclass
 from ...dtypes import ElementType
 from ...program.arrays import Slice, overlap
 from ...program.op_names import join_names
-from ..ir import thunks as p
+from ..ir.emitted import thunks as p
+from ..ir.emitted.memory import Memory, moved_readers, writing_to
+from ..ir.emitted.thunk_walk import all_written, read, slices, walk, written
+from ..ir.emitted.thunks import Array
 from ..ir.hlo import Instruction, Module
 from ..ir.match import behind_bitcasts, is_row_major, value_of
-from ..ir.memory import Memory, moved_readers, writing_to
 from ..ir.numbering import Numbering
-from ..ir.thunk_walk import all_written, read, slices, walk, written
-from ..ir.thunks import Array
 from .match.epilogue_parts import Elsewhere, FusionReader, Parts, epilogue_of, followed_by
 from .recognise.paddings import Padding, padding_of
 from .recognise.pooling import mean_of_values, scaling

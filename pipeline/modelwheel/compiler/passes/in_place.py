@@ -11,9 +11,9 @@ from collections.abc import Iterable, Sequence
 
 from ...program.arrays import Slice, overlap
 from ...thresholds import WIDEST_LANES
-from ..ir import thunks as p
-from ..ir.memory import Memory, moved_readers, writing_to
-from ..ir.thunk_walk import read, slices, walk, written
+from ..ir.emitted import thunks as p
+from ..ir.emitted.memory import Memory, moved_readers, writing_to
+from ..ir.emitted.thunk_walk import read, slices, walk, written
 from .epilogues import columns_of
 
 _COLUMNS = WIDEST_LANES

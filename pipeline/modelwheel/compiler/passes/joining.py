@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..ir.emitted.memory import Memory
 from ..ir.hlo import Module
-from ..ir.memory import Memory
 from .attention import join_attention
 from .concatenations import join_concatenation, write_at_once
 from .epilogues import Emitted, Steps

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 from ...dtypes import ElementType
 from ...program.arrays import ALIGNMENT, Slice, overlap
-from ..ir import thunks as p
 from ..ir.counters import Counters, position_of
+from ..ir.emitted import thunks as p
+from ..ir.emitted.memory import Memory, moved_readers, writing_to
+from ..ir.emitted.thunk_walk import all_written
+from ..ir.emitted.thunks import Array
 from ..ir.hlo import Instruction, Module
 from ..ir.match import is_row_major, value_of
-from ..ir.memory import Memory, moved_readers, writing_to
-from ..ir.thunk_walk import all_written
-from ..ir.thunks import Array
 from ..ir.windows import read_window, written_window
 from .elementwise_chains import join_elementwise
 from .epilogues import Emitted

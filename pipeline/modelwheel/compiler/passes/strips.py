@@ -17,12 +17,12 @@ from ...program.arrays import overlap
 from ...program.op_names import join_names
 from ...program.spatial_axes import SpatialExtents, axes_in_use, spatial_sizes
 from ...thresholds import THRESHOLDS, WIDEST_LANES
-from ..ir import thunks as p
+from ..ir.emitted import thunks as p
+from ..ir.emitted.memory import Memory, moved_readers, writing_to
+from ..ir.emitted.thunk_walk import slices, written
+from ..ir.emitted.thunks import Array
 from ..ir.hlo import Module
 from ..ir.match import is_row_major, value_of
-from ..ir.memory import Memory, moved_readers, writing_to
-from ..ir.thunk_walk import slices, written
-from ..ir.thunks import Array
 from .epilogues import Emitted
 
 _MIN_BETWEEN_BYTES = 1024 * 1024

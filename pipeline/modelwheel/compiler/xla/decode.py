@@ -20,15 +20,15 @@ from ...errors import UnsupportedProgramError
 from ...program.arrays import ALIGNMENT, Allocation, AllocationKind, ArrayShape, Slice
 from ...program.program import Program
 from ...program.verify import verify
-from ..ir import thunks as p
 from ..ir.counters import count
+from ..ir.emitted import thunks as p
+from ..ir.emitted.lower import lower, view_of
+from ..ir.emitted.memory import Memory
+from ..ir.emitted.thunks import Array
 from ..ir.hlo import Instruction, Module, Shape
-from ..ir.lower import lower, view_of
 from ..ir.match import array_of
-from ..ir.memory import Memory
 from ..ir.op_origins import origin_of
 from ..ir.operations import operations_of
-from ..ir.thunks import Array
 from ..passes import optimise
 from ..passes.branches import join_branches
 from ..passes.epilogues import Emitted

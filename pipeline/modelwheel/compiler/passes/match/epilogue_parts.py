@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from ....dtypes import ElementType
 from ....program.arrays import Slice
-from ...ir import thunks as p
+from ...ir.emitted import thunks as p
 from ...ir.hlo import Instruction
 from ...ir.match import behind_bitcasts, parameter_of, row_major, scalar_of
 from .activations import Activations

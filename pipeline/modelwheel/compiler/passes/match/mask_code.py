@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 from ....dtypes import ElementType
 from ....program.arrays import Slice
-from ...ir import thunks as p
+from ...ir.emitted import thunks as p
+from ...ir.emitted.masks import AXES, MaskCode, MaskOpcode, MaskOperation, MaskRead
 from ...ir.hlo import Instruction, Shape
-from ...ir.masks import AXES, MaskCode, MaskOpcode, MaskOperation, MaskRead
 from ...ir.match import Value, integer_of, row_major, same_layout, scalar_of
 from ...ir.views import Strides, strides_through
 

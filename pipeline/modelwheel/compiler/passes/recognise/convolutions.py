@@ -15,10 +15,10 @@ from collections.abc import Sequence
 
 from ....dtypes import ElementType
 from ....program import ops
-from ...ir import thunks as p
+from ...ir.emitted import thunks as p
+from ...ir.emitted.thunks import Array
 from ...ir.hlo import ConvolutionNumbers, Instruction, WindowAxis
 from ...ir.match import array_of, behind_bitcasts
-from ...ir.thunks import Array
 
 _TYPES = (ElementType.FLOAT32, ElementType.FLOAT64)
 """The types for which the runtime has kernels with vectors of the CPU; for others XLA's kernel stays."""

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from ....dtypes import ElementType
 from ....program.arrays import overlap
-from ...ir import thunks as p
+from ...ir.emitted import thunks as p
 from ...ir.hlo import Instruction
 from ...ir.match import behind_bitcasts, integer_of, row_major
 from ..epilogues import Emitted, Steps

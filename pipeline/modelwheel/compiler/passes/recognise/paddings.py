@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ....dtypes import ElementType
 from ....program.arrays import Slice
-from ...ir import thunks as p
+from ...ir.emitted import thunks as p
 from ...ir.hlo import Instruction
 from ...ir.match import behind_bitcasts, row_major, scalar_of
 from .pooling import sides

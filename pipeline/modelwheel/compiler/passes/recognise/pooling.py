@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ....dtypes import ElementType
 from ....program import ops
-from ...ir import thunks as p
+from ...ir.emitted import thunks as p
 from ...ir.hlo import Instruction, Shape, WindowAxis
 from ...ir.match import behind_bitcasts, parameter_of, row_major, scalar_of
 

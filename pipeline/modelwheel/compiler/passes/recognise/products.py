@@ -11,11 +11,11 @@ import math
 
 from ....dtypes import ElementType
 from ....program.arrays import Slice, overlap
-from ...ir import thunks as p
+from ...ir.emitted import thunks as p
+from ...ir.emitted.memory import Memory
+from ...ir.emitted.thunks import Array
 from ...ir.hlo import DotNumbers, Instruction
 from ...ir.match import array_of, behind_bitcasts, parameter_of
-from ...ir.memory import Memory
-from ...ir.thunks import Array
 
 _TYPES = (ElementType.FLOAT32, ElementType.FLOAT64)
 """The types for which the runtime has kernels with vectors of the CPU; for others XLA's kernel stays."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from ....dtypes import ElementType
-from ...ir import thunks as p
+from ...ir.emitted import thunks as p
 from ...ir.hlo import Instruction
 from ...ir.match import behind_bitcasts, parameter_of, row_major
 from ..epilogues import Steps

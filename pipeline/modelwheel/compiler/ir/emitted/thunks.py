@@ -10,10 +10,10 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
-from ...dtypes import ElementType
-from ...program.arrays import Slice
-from ...program.ops import Activation, Axes, Reducer, Window
-from ...util.records import JsonRecord
+from ....dtypes import ElementType
+from ....program.arrays import Slice
+from ....program.ops import Activation, Axes, Reducer, Window
+from ....util.records import JsonRecord
 from .elementwise import Operation, Plane
 from .masks import MaskCode
 

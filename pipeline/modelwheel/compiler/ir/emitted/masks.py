@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-from ...dtypes import ElementType
-from ...program.arrays import Slice
-from ...util.records import JsonRecord
+from ....dtypes import ElementType
+from ....program.arrays import Slice
+from ....util.records import JsonRecord
 
 MaskOpcode: TypeAlias = Literal[
     "read",

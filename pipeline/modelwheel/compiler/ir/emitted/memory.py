@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar, cast
 
-from ...program.arrays import Allocation, Slice, covers, overlap
-from ...util.records import JsonRecord
+from ....program.arrays import Allocation, Slice, covers, overlap
+from ....util.records import JsonRecord
 from . import thunks as p
 from .thunk_walk import read, slices, walk, written
 

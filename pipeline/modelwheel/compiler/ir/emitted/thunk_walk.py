@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from ...program.arrays import Slice
-from ...program.placing import Access
+from ....program.arrays import Slice
+from ....program.placing import Access
 from . import thunks as p
 
 

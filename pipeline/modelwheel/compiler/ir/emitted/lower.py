@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from ...dtypes import ElementType
-from ...program import expr, ops
-from ...program.arrays import Slice
-from ...program.steps import Step, numbered
-from ...program.view import View
+from ....dtypes import ElementType
+from ....program import expr, ops
+from ....program.arrays import Slice
+from ....program.steps import Step, numbered
+from ....program.view import View
 from . import thunks as t
 from .elementwise import Operation, Plane
 from .masks import MaskOperation

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-from ...program.arrays import Slice
-from ...util.records import JsonRecord
+from ....program.arrays import Slice
+from ....util.records import JsonRecord
 
 Opcode: TypeAlias = Literal[
     "add",

@@ -1,0 +1,1 @@
+"""What XLA emits, as records with memory in them: the form of the passes that are not on the graph yet."""
