@@ -38,6 +38,7 @@ WRITERS = {
     "cli/display/console.py",
     "workers/server/streams.py",  # to its client
     "levels.py",  # for CMake
+    "thresholds.py",  # for CMake
     "release/cross/interpreter.py",  # a script in another Python
 }
 """The modules that write to a stream themselves."""
