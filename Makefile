@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo demo-formats release-demo adopt-demo hostile-demo scale-demo bench bench-fusions bare-machine test lint unit integration exhaustive tool-check zoo mutants onnx-conformance precision fuzz lock docs
+.PHONY: demo demo-formats release-demo adopt-demo hostile-demo scale-demo bench bench-fusions bare-machine test lint unit integration exhaustive tool-check zoo corpus mutants onnx-conformance precision fuzz lock docs
 
 # Trains a digit classifier, builds its wheel, installs that into an empty environment and compares with TensorFlow.
 demo: $(VENV)/complete
@@ -93,6 +93,12 @@ precision: $(VENV)/complete
 # Overwrites weights of wheels, and writes how many changes are found into docs/mutants.md.
 mutants: $(VENV)/complete
 	$(BIN)/python -m tests.mutants
+
+# Builds, verifies and times the published models of tests/corpus/models.yaml, and writes docs/corpus.md. Takes hours; what .corpus has
+# results of is not done again. CORPUS="--help" lists what can be chosen.
+corpus: $(VENV)/complete
+	@$(BIN)/python -m pip install --quiet --editable ".[all,bench]" --group dev
+	@$(BIN)/python -m tests.corpus $(CORPUS)
 
 # The site of the documentation, with reference pages out of the code, in docs/site.
 docs: $(VENV)/complete

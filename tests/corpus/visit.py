@@ -83,8 +83,19 @@ class Corpus:
         result.save(self._file(model))
         return result
 
-    def write_spec(self, model: Model, levels: Sequence[str] = ()) -> Path:
-        """The spec of a model, as a stranger would write it, with nothing in `verify` but real inputs."""
+    def write_spec(
+        self, model: Model, levels: Sequence[str] = (), batch_sizes: Sequence[int] = ()
+    ) -> Path:
+        """Writes the spec of a model as a newcomer would, with nothing in `verify` but real inputs.
+
+        Args:
+            model: The model.
+            levels: CPU levels; by default those of a spec that names none.
+            batch_sizes: Batch sizes; likewise.
+
+        Raises:
+            subprocess.CalledProcessError: Its package cannot be downloaded.
+        """
         path = fetch(model, self.directory)
         source: dict[str, object] = {"directory": str(path if path.is_dir() else path.parent)}
         if path.is_file():
@@ -100,6 +111,8 @@ class Corpus:
         }
         if levels:
             spec["targets"] = list(levels)
+        if batch_sizes:
+            spec["compilation"] = {"batch_sizes": list(batch_sizes)}
         if model.samples:
             arrays: dict[str, Any] = dict(make_samples(model.samples))
             np.savez(path.parent / f"{model.name}.npz", **arrays)
