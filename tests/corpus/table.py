@@ -75,6 +75,8 @@ class Model(BaseModel):
     """What a spec needs in addition to names: `inputs`, options of `source`."""
     samples: Mapping[str, Sample] = Field(default_factory=dict)
     """Real inputs by name, all or none; without them, inputs are random."""
+    batched: bool = True
+    """Whether a call may have any number of rows."""
     fast: bool = False
     """Whether CI builds it."""
 

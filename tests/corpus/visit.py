@@ -91,7 +91,7 @@ class Corpus:
         Args:
             model: The model.
             levels: CPU levels; by default those of a spec that names none.
-            batch_sizes: Batch sizes; likewise.
+            batch_sizes: Batch sizes of models that have a batch; likewise.
 
         Raises:
             subprocess.CalledProcessError: Its package cannot be downloaded.
@@ -111,7 +111,7 @@ class Corpus:
         }
         if levels:
             spec["targets"] = list(levels)
-        if batch_sizes:
+        if batch_sizes and model.batched:
             spec["compilation"] = {"batch_sizes": list(batch_sizes)}
         if model.samples:
             arrays: dict[str, Any] = dict(make_samples(model.samples))
@@ -147,7 +147,8 @@ class Corpus:
         return result.model_copy(update={"megabytes_of_wheel": round(size / 1e6, 1)})
 
     def _time(self, model: Model, spec: Path) -> Benchmark:
-        rows = [text for number in ROWS for text in ("--batch-size", str(number))]
+        numbers = ROWS if model.batched else ROWS[:1]
+        rows = [text for number in numbers for text in ("--batch-size", str(number))]
         level = ("--level", host_levels()[-1].name)
         done = _run("bench", "--json", *level, *rows, str(spec), store=self._store(model))
         if done.code:
