@@ -45,6 +45,7 @@ KERAS_2 = {
     "functional2.h5": (["image", "tokens"], ["score", "distance"]),
     "functional2.keras": (["image", "tokens"], ["score", "distance"]),
     "sequential2.keras": (["steps"], None),
+    "trained2.keras": (["steps"], ["y"]),
     "gates2.h5": (["steps"], ["dense", "softmax", "lstm", "gru"]),
     "only2.h5": (["steps"], ["y"]),
     "calls2.h5": (["steps"], ["y"]),

@@ -6,6 +6,7 @@ Needs TensorFlow; with `tf_keras`, writes files of Keras 2 too. Weights come fro
 from __future__ import annotations
 
 import importlib.util
+import io
 import json
 import os
 import sys
@@ -149,6 +150,17 @@ def gates(library: Any) -> tuple[Any, dict[str, Any], list[str]]:
     return library.Model(steps, outputs), {"steps": steps}, ["dense", "softmax", "lstm", "gru"]
 
 
+def trained(library: Any) -> tuple[Any, dict[str, Any], list[str]]:
+    """A model whose file has an optimizer and metrics, too."""
+    layers = library.layers
+    steps = layers.Input((5,), name="steps")
+    hidden = layers.Dense(4, activation="relu")(layers.Dropout(0.1)(steps))
+    model = library.Model(steps, layers.Dense(2, name="y")(layers.Dense(3)(hidden)))
+    model.compile("adam", "mse", metrics=["mae"])
+    model.fit(np.ones((4, 5)), np.ones((4, 2)), verbose=0)
+    return model, {"steps": steps}, ["y"]
+
+
 def only_in_keras_2(library: Any) -> tuple[Any, dict[str, Any], list[str]]:
     """Layers that Keras 3 lacks."""
     layers = library.layers
@@ -224,6 +236,25 @@ def _as_first_written(path: Path) -> None:
         file.attrs["model_config"] = config
 
 
+def _as_keras_2_13_wrote(path: Path) -> None:
+    """Names the groups of weights in a .keras file as Keras 2.12 and 2.13 did: layers with weights count twice."""
+    import h5py
+
+    with zipfile.ZipFile(path) as archive:
+        files = {name: archive.read(name) for name in archive.namelist()}
+    weights = io.BytesIO(files["model.weights.h5"])
+    with h5py.File(weights, "a") as file:
+        file.move("layers", "_layer_checkpoint_dependencies")
+        layers = file["_layer_checkpoint_dependencies"]
+        numbered = sorted(name for name in layers if name.startswith("dense"))
+        assert len(numbered) > 1
+        for number, name in reversed(list(enumerate(numbered))):
+            if number:
+                layers.move(name, f"dense_{2 * number}")
+    files["model.weights.h5"] = weights.getvalue()
+    _write_archive(path, files)
+
+
 def _write_archive(path: Path, files: dict[str, bytes]) -> None:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in files.items():
@@ -251,6 +282,8 @@ def main() -> None:
         _as_first_written(root / "gates2.h5")
         _save(root / "only2.h5", *only_in_keras_2(tf_keras))
         _save(root / "sequential2.keras", *sequential(tf_keras))
+        _save(root / "trained2.keras", *trained(tf_keras))
+        _as_keras_2_13_wrote(root / "trained2.keras")
         steps = tf_keras.layers.Input((5, 3), name="steps")
         # Keras 3 has no such layer: Keras 2 makes it of functions of TensorFlow.
         mean = tf.reduce_mean(tf.math.square(tf_keras.layers.Dense(4)(steps)), axis=1)

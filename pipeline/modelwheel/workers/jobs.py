@@ -80,7 +80,7 @@ class JobRequest(JsonRecord):
 class InspectRequest(JobRequest):
     """Read a model without loading it; the output is an `Inspection`."""
 
-    VERSION = 18
+    VERSION = 19
     INPUTS = ModelInput
     OUTPUTS = (INSPECTION,)
 

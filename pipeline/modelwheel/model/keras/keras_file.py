@@ -21,7 +21,7 @@ from typing import Any
 from ...errors import UnsupportedModelError
 from ...util.text import one_line
 from ..inspection import LargeTensor
-from .keras_hdf5 import copy, walk
+from .keras_hdf5 import copy, rename_first_layers, walk
 from .keras_texts import text_problem
 
 _CONFIG, _METADATA, _WEIGHTS = "config.json", "metadata.json", "model.weights.h5"
@@ -163,7 +163,9 @@ def write_judged(path: Path, file: KerasFile, directory: Path) -> Path:
         h5py.File(weights, "w", libver="latest") as target,
     ):
         copy(source, target)
-        if not file.is_archive:
+        if file.is_archive:
+            rename_first_layers(target)
+        else:
             for name in list(target.attrs):
                 del target.attrs[name]
             about = {"model_config": config, "keras_version": file.version}

@@ -63,6 +63,37 @@ def copy(source: Any, target: Any) -> None:
         _copy_attributes(item, made)
 
 
+_FIRST_LAYERS, _LAYERS = "_layer_checkpoint_dependencies", "layers"
+
+
+def rename_first_layers(group: Any) -> None:
+    """Names the groups of layers as Keras has done since 2.14; does nothing where they have these names.
+
+    Keras 2.12 and 2.13 wrote them below another name, and counted layers that have weights twice: `conv2d`, `conv2d_2`
+    (`saving_lib._save_container_state`). Nested models have groups of layers of their own.
+
+    Args:
+        group: An open file of weights, or the group of a model in it.
+    """
+    if _FIRST_LAYERS in group and _LAYERS not in group:
+        group.move(_FIRST_LAYERS, _LAYERS)
+        layers = group[_LAYERS]
+        by_class: dict[str, dict[int, str]] = {}
+        for name in layers:
+            kind, _, number = name.rpartition("_")
+            if kind and number.isdecimal():
+                by_class.setdefault(kind, {})[int(number)] = name
+            else:
+                by_class.setdefault(name, {})[0] = name
+        for kind, numbered in by_class.items():
+            for position, number in enumerate(sorted(numbered)):
+                new = f"{kind}_{position}" if position else kind
+                if new != numbered[number]:
+                    layers.move(numbered[number], new)
+        for name in layers:
+            rename_first_layers(layers[name])
+
+
 def _copy_attributes(source: Any, target: Any) -> None:
     """Copies the attributes that are texts or numbers; Keras writes no others."""
     import h5py

@@ -202,6 +202,10 @@ def _quiet() -> Iterator[None]:
         yield
 
 
+_OF_TRAINING = ("/optimizer_weights/", "/optimizer/", "/metrics/")
+"""Groups of arrays beside those of a model: the first one in .h5 files, the others in .keras files."""
+
+
 def _agrees(model: Any, file: KerasFile) -> bool:
     """Whether the inputs of a model and the number of its weights are those of its file."""
     declared = file.input_shapes()
@@ -210,7 +214,7 @@ def _agrees(model: Any, file: KerasFile) -> bool:
     found = [tuple(tensor.shape) for tensor in model.inputs]
     if sorted(map(str, found)) != sorted(map(str, declared.values())):
         return False
-    stored = sum(a.elements for a in file.arrays if not a.node.startswith("/optimizer_weights"))
+    stored = sum(a.elements for a in file.arrays if not a.node.startswith(_OF_TRAINING))
     return bool(stored == sum(math.prod(weight.shape) for weight in model.weights))
 
 
