@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from modelwheel.compiler.ir.emitted import thunks as p
+from modelwheel.compiler.ir.emitted.lower import lower
 from modelwheel.compiler.ir.emitted.memory import Memory
+from modelwheel.compiler.ir.graph import Graph
+from modelwheel.compiler.ir.graph_check import check
 from modelwheel.compiler.ir.hlo import Instruction
 from modelwheel.compiler.ir.hlo_text import read_text
+from modelwheel.compiler.ir.lift import lift
 from modelwheel.compiler.ir.match import array_of, behind_bitcasts
 from modelwheel.compiler.ir.operations import operations_of
 from modelwheel.compiler.passes.epilogues import Emitted
 from modelwheel.compiler.passes.recognise.products import product
 from modelwheel.program.arrays import Allocation, Slice
+from tests.support.programs import loop
 
 _WITHOUT_THUNK = ("parameter", "constant", "bitcast", "get-tuple-element", "tuple", "while")
 
@@ -111,6 +116,23 @@ class Emission:
         return Memory(
             [Allocation.model_validate(one) for one in allocations], list(map(self.place, results))
         )
+
+    def graph(self, results: Sequence[str], *, loops: bool = False, **kinds: str) -> Graph:
+        """The graph of the thunks, whose nodes cover the instructions.
+
+        Args:
+            results: Values, by name, that callers read in the end.
+            loops: Whether all thunks are in the body of a loop.
+            kinds: Of allocations, as for `memory`.
+        """
+        memory = self.memory(results, **kinds)
+        steps = lower(
+            one.thunk.model_copy(update={"covers": (one.instruction,)}) for one in self.emitted
+        )
+        sequence = (loop(*steps, trip_count=2),) if loops else steps
+        graph = lift(sequence, memory.all_allocations, memory.results, self.hlo)
+        check(graph)
+        return graph
 
     def _thunk(self, value: Instruction) -> p.Thunk:
         if value.dot is not None:

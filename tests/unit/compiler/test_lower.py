@@ -70,7 +70,6 @@ def test_every_thunk_has_a_step() -> None:
         pointwise(0, 1, 2).model_copy(update={"epilogue": _EPILOGUE}),
         _POOLING,
         _LOOKUP,
-        p.EmbeddingBag(operations=1, lookup=_LOOKUP, pooling=_POOLING),
         p.Copy(operations=0, source=_part(0), destination=_part(1)),
     ],
     ids=lambda thunk: thunk.kind,

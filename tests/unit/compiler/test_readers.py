@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from modelwheel.compiler.ir.emitted import thunks as p
 from modelwheel.compiler.ir.emitted.memory import Memory
-from modelwheel.compiler.ir.emitted.thunk_walk import slices, written
 from modelwheel.compiler.passes.epilogues import Emitted
 from modelwheel.compiler.passes.joining import join_epilogues
-from modelwheel.dtypes import ElementType
 from tests.support.modules import Emission
 from tests.support.thunks import pooling
 
@@ -301,56 +297,3 @@ def test_a_pooling_multiplies_what_it_adds_up() -> None:
 )
 def test_a_scaled_value_that_is_needed_stays(change: tuple[str, str], at: dict[str, str]) -> None:
     assert "g" in [one.instruction for one in _joined(_scaled(change, **at))[0]]
-
-
-# --- look-ups -------------------------------------------------------------------------------------
-
-WORDS = """
-g {
-  ROOT v = f32[4,4] parameter(0)
-}
-
-ENTRY main {
-  x = f32[4,4] parameter(0)
-  i = s32[4] parameter(1)
-  rows = f32[4,4] fusion(x, i), kind=kLoop, calls=g
-  pool = f32[4,4] fusion(rows), kind=kLoop, calls=g
-  ROOT results = (f32[4,4]) tuple(pool)
-}
-"""
-
-
-def _words(*changes: tuple[str, str], at: dict[str, str] | None = None, **fields: Any) -> Emission:
-    """A pooling of four rows that are looked up; `fields` are those of the pooling."""
-    emission = Emission(WORDS, *changes, at=at)
-    place = emission.place
-    emission.step("rows").thunk = p.Lookup(
-        operations=0, table=place("x"), indices=place("i"), output=place("rows"),
-        count=4, index_type=ElementType.INT32, wrap=0, rows=4, row_bytes=16,
-    )  # fmt: skip
-    emission.step("pool").thunk = pooling(place("rows"), place("pool"), **fields)
-    return emission
-
-
-def test_a_pooling_reads_rows_in_the_table() -> None:
-    """lookup, pooling => embedding_bag"""
-    emission = _words()
-    (bag,) = (one.thunk for one in _joined(emission)[0])
-    assert isinstance(bag, p.EmbeddingBag)
-    assert slices(bag) == tuple(map(emission.place, ("x", "i", "pool")))
-    assert written(bag) == (emission.place("pool"),)
-
-
-@pytest.mark.parametrize(
-    "emission",
-    [
-        _words(("tuple(pool)", "tuple(pool, rows)")),
-        _words(batch=2),
-        _words(features=8),
-        _words(in_step=8),
-        _words(at={"pool": "x"}),  # the memory of the table
-    ],
-    ids=["read twice", "batch", "features", "in_step", "output"],
-)
-def test_rows_that_more_than_a_pooling_reads_are_written(emission: Emission) -> None:
-    assert [one.thunk.kind for one in _joined(emission)[0]] == ["lookup", "pooling"]

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from modelwheel.compiler.ir.assignment.assign import assign
 from modelwheel.compiler.ir.emitted import thunks as p
-from modelwheel.compiler.ir.emitted.memory import moved_readers, reading_from
-from modelwheel.compiler.passes.epilogues import Emitted, Steps
-from modelwheel.compiler.passes.recognise.scalings import decode_scalings, scaling_of
+from modelwheel.compiler.ir.emitted.memory import moved_readers
+from modelwheel.compiler.ir.graph import Graph
+from modelwheel.compiler.passes.scalings import DecodeScalings
+from modelwheel.program import ops
+from tests.support.graphs import lines_after
 from tests.support.modules import Emission
 from tests.support.thunks import dense
 
@@ -35,28 +38,43 @@ FIRST = (
 """Factors are the first operand."""
 
 
-def _scaling(*changes: tuple[str, str]) -> p.Scaling | None:
-    return scaling_of(*Emission(IMAGES, *changes, at={"f": "x"}).kernel())
+def _graph(*changes: tuple[str, str], in_place: bool = False, loops: bool = False) -> Graph:
+    at = {"f": "x"} if in_place else {}
+    result = "x" if in_place else "f"
+    kinds = {"x": "temporary"} if in_place else {"f": "output"}
+    return Emission(IMAGES, *changes, at=at).graph([result], loops=loops, **kinds)
 
 
-@pytest.mark.parametrize("changes", [(), FIRST])
-def test_each_image_has_its_factors(changes: tuple[tuple[str, str], ...]) -> None:
+def test_each_image_has_its_factors() -> None:
     """multiply by a broadcast of [batch, features] => scaling"""
-    emission = Emission(IMAGES, *changes, at={"f": "x"})
-    instruction, kernel = emission.kernel()
-    found = scaling_of(instruction, kernel)
-    assert found is not None
-    assert (found.batch, found.rows, found.features) == (3, 400, 24)
-    assert (found.input, found.factors) == (emission.place("x"), emission.place("factors"))
-    assert found.output == found.input
-    assert found.operations == kernel.operations
+    assert lines_after(DecodeScalings(), _graph(), rewrites=1) == [
+        "%2 f32[3,400,24] = scaling %0 f32[3,400,24], %1 f32[3,24]",
+    ]
+
+
+def test_factors_may_come_first() -> None:
+    assert lines_after(DecodeScalings(), _graph(*FIRST), rewrites=1) == [
+        "%2 f32[3,400,24] = scaling %0 f32[3,400,24], %1 f32[3,24]",
+    ]
 
 
 def test_all_images_may_have_the_same() -> None:
     """multiply by a broadcast of [features] => scaling of one image"""
-    found = _scaling(("f32[3,24]", "f32[24]"), ("dimensions={0,3}", "dimensions={3}"))
-    assert found is not None
-    assert (found.batch, found.rows, found.features) == (1, 1200, 24)
+    graph = _graph(("f32[3,24]", "f32[24]"), ("dimensions={0,3}", "dimensions={3}"))
+    assert lines_after(DecodeScalings(), graph, rewrites=1) == [
+        "%2 f32[1,1200,24] = scaling %0 f32[1,1200,24], %1 f32[1,24]",
+    ]
+
+
+def test_a_loop_scales_too() -> None:
+    """Each iteration scales what the one before left, in one place, as XLA's kernel did."""
+    graph = _graph(in_place=True, loops=True)
+    assert lines_after(DecodeScalings(), graph, rewrites=1) == [
+        "%1 = while (undefined) {trip_count=2}",
+        "  body(%2):",
+        "    %3 f32[3,400,24] = scaling %2 f32[3,400,24], %0 f32[3,24]",
+        "    yield %3",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -73,47 +91,48 @@ def test_all_images_may_have_the_same() -> None:
     ],
 )
 def test_anything_else_stays_a_kernel(changes: list[tuple[str, str]]) -> None:
-    assert _scaling(*changes) is None
+    (line,) = lines_after(DecodeScalings(), _graph(*changes), rewrites=0)
+    assert " = kernel " in line
 
 
-def test_what_is_left_of_a_sequence_is_decoded() -> None:
+def test_the_node_keeps_what_it_is_known_by() -> None:
+    named = ("multiply(x, repeated)", 'multiply(x, repeated), metadata={op_name="excite/mul"}')
+    graph = _graph(named)
+    operations = graph.body.nodes[0].operations
+    DecodeScalings().run(graph)
+    (node,) = graph.body.nodes
+    assert node.covers == {"f"}
+    assert node.origin == "excite/mul"
+    assert node.operations == operations > 0
+
+
+def test_the_result_is_written_over_the_images_as_before() -> None:
+    """Nobody needs them any more: XLA had planned so, and no other memory is needed."""
     emission = Emission(IMAGES, at={"f": "x"})
-    _, kernel = emission.kernel()
-    copy = p.Copy(operations=0, source=kernel.arguments[0], destination=kernel.arguments[1])
-    kernel = kernel.model_copy(update={"origin": "excite"})
-    emitted = [Emitted(copy, "x"), Emitted(kernel, "f"), Emitted(kernel, "?")]
-    steps = Steps(emission.hlo, emitted, None)
-    decode_scalings(steps)
-    assert [one.thunk.kind for one in steps.all] == ["copy", "scaling", "kernel"]
-    assert [one.thunk.origin for one in steps.all] == ["", "excite", "excite"]
-
-
-def test_operands_move_unless_the_result_is_written_over_them() -> None:
-    scaling = _scaling()
-    assert scaling is not None
-    elsewhere = dense((3, 24), 5).slice
-    moved = reading_from(scaling, scaling.factors, elsewhere)
-    assert isinstance(moved, p.Scaling)
-    assert (moved.input, moved.factors) == (scaling.input, elsewhere)
-    assert reading_from(scaling, scaling.input, dense((3, 20, 20, 24), 5).slice) is None
+    graph = emission.graph(["x"], x="temporary")
+    DecodeScalings().run(graph)
+    ((step,), _) = assign(graph)
+    assert isinstance(step.op, ops.Scaling)
+    assert step.outputs["output"] == step.inputs["input"]
 
 
 def test_a_value_with_a_place_of_its_own_is_updated_there() -> None:
-    scaling = _scaling()
-    assert scaling is not None
-    old, new = scaling.input, dense((3, 20, 20, 24), 5).slice
+    """A kernel that updates it moves with it."""
+    _, kernel = Emission(IMAGES, at={"f": "x"}).kernel()
+    old, factors = kernel.arguments
+    new = dense((3, 20, 20, 24), 5).slice
     other = dense((3, 20, 20, 24), 6).slice
     reader = p.Copy(operations=0, source=old, destination=other)
     writer = p.Copy(operations=0, source=other, destination=old)
-    thunks: list[p.Thunk] = [reader, scaling, reader, writer, reader]
+    thunks: list[p.Thunk] = [reader, kernel, reader, writer, reader]
     assert moved_readers(thunks, -1, old, new) is None
     readers = moved_readers(thunks, -1, old, new, updates=True)
     assert readers is not None
     assert list(readers) == [0, 1, 2]
     moved = readers[1]
-    assert isinstance(moved, p.Scaling)
-    assert (moved.input, moved.output, moved.factors) == (new, new, scaling.factors)
+    assert isinstance(moved, p.Kernel)
+    assert (moved.arguments, moved.results) == ((new, factors), (new,))
     # Factors in the memory of the value are not its own.
-    within = old.model_copy(update={"size": scaling.factors.size})
-    mixed = scaling.model_copy(update={"factors": within})
+    within = old.model_copy(update={"size": factors.size})
+    mixed = kernel.model_copy(update={"arguments": (old, within)})
     assert moved_readers([mixed], -1, old, new, updates=True) is None

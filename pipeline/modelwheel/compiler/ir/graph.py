@@ -17,8 +17,11 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal, TypeAlias
 
 from ...program.arrays import Allocation, Slice
+from ...program.op_names import join_names
 from ...program.ops import Alias, AnyOp, Conditional, Role
 from ...program.view import View
+from .hlo import Instruction, Module
+from .op_origins import origin_of
 
 INSIDE = -1
 """The allocation of views inside of a value."""
@@ -167,6 +170,8 @@ class Graph:
     """What callers read in the end, and where they do."""
     changed: bool = False
     """Whether values still are what XLA has at their homes."""
+    module: Module | None = None
+    """What XLA made the program of; `Node.covers` has names of its instructions."""
 
     def walk(self, region: Region | None = None) -> Iterator[Node]:
         """Every node in order; those inside of another one after it."""
@@ -174,6 +179,21 @@ class Graph:
             yield node
             for inner in node.regions:
                 yield from self.walk(inner)
+
+    def instructions(self, node: Node) -> list[Instruction]:
+        """The instructions whose values a node computes."""
+        if self.module is None:
+            return []
+        found = (self.module.instruction(name) for name in sorted(node.covers))
+        return [instruction for instruction in found if instruction is not None]
+
+    def merged(self, op: AnyOp, nodes: Sequence[Node]) -> Node:
+        """A node, without operands, that does the work of several: it covers what they do."""
+        node = Node(op, operations=sum(one.operations for one in nodes))
+        node.covers = frozenset(name for one in nodes for name in one.covers)
+        own = origin_of(self.module, self.instructions(node)) if self.module else ""
+        node.origin = own or join_names(*(one.origin for one in nodes))
+        return node
 
     # --- mutators --------------------------------------------------------------------------------
 

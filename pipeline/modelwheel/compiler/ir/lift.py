@@ -24,12 +24,17 @@ from ...program.ops import Branches, Kernel, While
 from ...program.steps import Step
 from ...program.view import View
 from ...program.walk import walk
+from .covering import covers_of
 from .erasing import tidy
 from .graph import INSIDE, Carried, Graph, Join, Node, Operand, Piece, Region, Result, Value
+from .hlo import Module
 
 
 def lift(
-    steps: Sequence[Step], allocations: Sequence[Allocation], results: Sequence[Slice]
+    steps: Sequence[Step],
+    allocations: Sequence[Allocation],
+    results: Sequence[Slice],
+    module: Module | None = None,
 ) -> Graph:
     """The graph of a program.
 
@@ -37,8 +42,9 @@ def lift(
         steps: All outer steps.
         allocations: The memory that they use.
         results: What callers read in the end.
+        module: What XLA made the steps of.
     """
-    graph = Graph(tuple(allocations))
+    graph = Graph(tuple(allocations), module=module)
     lifter = _Lifter(graph, Contents())
     for allocation in allocations:
         kind = allocation.kind
@@ -110,7 +116,8 @@ class _Lifter:
         if sums is not None and sums.value is outputs["out"].value:
             outputs |= {"out": sums, "accumulator": replace(sums, base=None, near=())}
         outputs = {role: outputs[role] for role in step.outputs}
-        node = Node(step.op, inputs, outputs, operations=step.operations, origin=step.origin)
+        node = _node(step)
+        node.inputs, node.outputs = inputs, outputs
         self.graph.append(region, node)
 
     def _result(
@@ -152,7 +159,7 @@ class _Lifter:
     def _loop(self, step: Step, op: While, region: Region) -> None:
         """A loop: each iteration runs the condition, then the body, on what the one before left."""
         places = merged(_written(step.regions))
-        node = Node(step.op, operations=step.operations, origin=step.origin)
+        node = _node(step)
         initial = [self._known(place, region) for place in places]
         before = self.contents.copy()
         found: list[list[Value | None]] = []
@@ -188,7 +195,7 @@ class _Lifter:
 
     def _branches(self, step: Step, region: Region) -> None:
         """A choice of branches, or branches that all run, each of which finds what was there before."""
-        node = Node(step.op, operations=step.operations, origin=step.origin)
+        node = _node(step)
         node.inputs = {role: self._operand(view, region) for role, view in step.inputs.items()}
         all_run = isinstance(step.op, Branches)
         written = [_written([steps]) for steps in step.regions]
@@ -222,6 +229,11 @@ class _Lifter:
         if all(one.what is None for one in self.contents.read(place)):
             return None
         return self.read(place, region)
+
+
+def _node(step: Step) -> Node:
+    """The node of a step, without operands."""
+    return Node(step.op, operations=step.operations, origin=step.origin, covers=covers_of(step))
 
 
 def _written(regions: Iterable[Sequence[Step]]) -> list[Slice]:

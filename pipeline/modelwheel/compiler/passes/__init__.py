@@ -17,8 +17,11 @@ from ..ir.assignment.assign import assign
 from ..ir.graph import Graph
 from ..ir.graph_check import check
 from ..ir.graph_text import graph_text
+from ..ir.hlo import Module
 from ..ir.lift import lift
+from .embedding_bags import FuseEmbeddingBags
 from .erase_dead import EraseDead
+from .scalings import DecodeScalings
 
 
 class Pass(Protocol):
@@ -33,6 +36,8 @@ class Pass(Protocol):
 
 
 PIPELINE: tuple[Pass, ...] = (
+    FuseEmbeddingBags(),  # Looks for steps that are decoded already: anywhere before the last.
+    DecodeScalings(),  # Kernels that are left here are part of no product and of no chain.
     EraseDead(),  # Last: other passes leave nodes behind whose values they have taken from elsewhere.
 )
 """In order. Each entry has a comment that says why it stands there."""
@@ -43,6 +48,7 @@ def optimise(
     allocations: Sequence[Allocation],
     results: Sequence[Slice],
     passes: Sequence[Pass] = PIPELINE,
+    module: Module | None = None,
 ) -> tuple[tuple[Step, ...], tuple[Allocation, ...]]:
     """The steps after all passes, and the allocations that they use.
 
@@ -51,12 +57,13 @@ def optimise(
         allocations: Their memory; temporaries may be anywhere afterwards.
         results: What callers read in the end.
         passes: What to run.
+        module: What XLA made the steps of; without it, no pass finds a kernel that it may replace.
 
     Raises:
         InvalidGraphError: With `MODELWHEEL_VERIFY=1`: a pass has left no valid graph.
         UnprovenError: A pass has left a graph for which there is no memory.
     """
-    graph = lift(steps, allocations, results)
+    graph = lift(steps, allocations, results, module)
     verifies = os.environ.get("MODELWHEEL_VERIFY") == "1"
     _note(graph, 0, "lifted", verifies=verifies)
     for number, one in enumerate(passes, 1):

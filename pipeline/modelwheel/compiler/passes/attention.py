@@ -13,10 +13,9 @@ from dataclasses import dataclass
 
 from ...dtypes import ElementType
 from ...program.arrays import Slice, overlap
-from ...program.op_names import join_names
 from ..ir.emitted import thunks as p
 from ..ir.emitted.memory import Memory
-from ..ir.emitted.thunk_walk import all_written
+from ..ir.emitted.thunk_walk import all_written, names_of_all
 from ..ir.emitted.thunks import Array
 from ..ir.hlo import Instruction
 from ..ir.match import Value, is_row_major
@@ -299,7 +298,7 @@ def _step_of(
     batch = first.out.shape[:-2]
     return p.Attention(
         operations=first.operations + second.operations,
-        origin=join_names(second.origin, first.origin, last.origin),
+        **names_of_all(second, first, last),
         heads=(math.prod(batch[:-1]), math.prod(batch[-1:])),
         queries=rows,
         keys=columns,

@@ -129,6 +129,10 @@ class _Concatenation:
             steps.all[place].thunk = thunk
         for one in products:
             one.write(whole)
+        # All write a part of the value; one covers it.
+        last = products[-1].step
+        covers = (*last.thunk.covers, *self._kernel.covers)
+        last.thunk = last.thunk.model_copy(update={"covers": covers})
         named = [source for one in products for source in one.parts.sources]
         steps.leave(self._fusion, [*named, *(one.instruction for one in copies)])
         steps.all[position : position + 1] = [

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 
 from ...dtypes import ElementType
 from ...program.arrays import Slice, overlap
-from ...program.op_names import join_names
 from ..ir.counters import Counters
 from ..ir.emitted import thunks as p
 from ..ir.emitted.elementwise import ACTIVATIONS, Plane
+from ..ir.emitted.thunk_walk import names_of_all
 from ..ir.hlo import Instruction, Module
 from .epilogues import Emitted, may_exchange
 from .match.elementwise_code import Code, Reader, Source
@@ -197,7 +197,7 @@ def _finish(hlo: Module, group: _Group, steps: list[Emitted]) -> set[Instruction
     thunks = [member.thunk for member in group.members]
     last.thunk = p.Elementwise(
         operations=sum(thunk.operations for thunk in thunks),
-        origin=join_names(*(thunk.origin for thunk in reversed(thunks))),
+        **names_of_all(*reversed(thunks)),
         rows=group.rows,
         columns=group.columns,
         reads=read,

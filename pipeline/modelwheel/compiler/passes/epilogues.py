@@ -17,10 +17,9 @@ from dataclasses import dataclass
 
 from ...dtypes import ElementType
 from ...program.arrays import Slice, overlap
-from ...program.op_names import join_names
 from ..ir.emitted import thunks as p
 from ..ir.emitted.memory import Memory, moved_readers, writing_to
-from ..ir.emitted.thunk_walk import all_written, read, slices, walk, written
+from ..ir.emitted.thunk_walk import all_written, names_of_all, read, slices, walk, written
 from ..ir.emitted.thunks import Array
 from ..ir.hlo import Instruction, Module
 from ..ir.match import behind_bitcasts, is_row_major, value_of
@@ -132,7 +131,9 @@ class Steps:
             )
             if not plain or any(overlap(part, source) for part in [*between, pool.output]):
                 return False
-            step.thunk = pool.model_copy(update={"input": source, "in_factor": factor})
+            covers = (*pool.covers, *kernel.covers)
+            update = {"input": source, "in_factor": factor, "covers": covers}
+            step.thunk = pool.model_copy(update=update)
             self.all.remove(candidate)
             (operand,) = map(behind_bitcasts, fusion.operands)
             self.leave(fusion, [operand])
@@ -303,9 +304,11 @@ class _Join:
         for finished in self._finished:
             finished.apply()
         total = product.operations + kernel.operations
-        origin = join_names(product.origin, kernel.origin)
+        names = names_of_all(product, kernel)
+        if rest is not None:
+            names["covers"] = product.covers
         # Its operands may have moved.
-        update = {"epilogue": epilogue, "operations": total, "origin": origin}
+        update = {"epilogue": epilogue, "operations": total, **names}
         one.thunk = one.thunk.model_copy(update=update)
         steps.leave(
             self._fusion, found.sources if not isinstance(rest, p.Dot) else self._others(number)
@@ -313,7 +316,7 @@ class _Join:
         if place == end:
             steps.all.remove(one)
             steps.all.insert(steps.all.index(self._candidate), one)
-        self._leave_out(rest, result)
+        self._leave_out(kernel, rest, result)
         return True
 
     def _may_wait(self, start: int, end: int) -> bool:
@@ -330,10 +333,11 @@ class _Join:
     def _again(self) -> _Join:
         return _Join(self._steps, self._one, self._candidate, self._fusion)
 
-    def _leave_out(self, rest: p.Pooling | p.Dot | None, result: Slice) -> None:
+    def _leave_out(self, kernel: p.Kernel, rest: p.Pooling | p.Dot | None, result: Slice) -> None:
         """Leaves out the kernel, but for what is left of it."""
         if rest is not None:
-            self._candidate.thunk = rest
+            names = {"origin": kernel.origin, "covers": kernel.covers}
+            self._candidate.thunk = rest.model_copy(update=names)
             return
         if self._padded is not None:
             reader, padding = self._padded
@@ -351,14 +355,13 @@ class _Join:
         place = value_of(product)
         mean = mean_of_values(self._fusion, kernel)
         if mean is not None:
-            rest = mean[1].model_copy(update={"input": place, "origin": kernel.origin})
-            return mean[0], place, rest
+            return mean[0], place, mean[1].model_copy(update={"input": place})
         self._padded = self._steps.pooled(self._candidate)
         if self._padded is not None:
             return self._padded[1].values, place, None
         found = product_of_values(self._fusion, kernel, place)
         if found is not None:
-            return found[0], place, found[1].model_copy(update={"origin": kernel.origin})
+            return found[0], place, found[1]
         return self._fusion.called_root, kernel.results[0], None
 
     def _others(self, number: int) -> list[Instruction]:

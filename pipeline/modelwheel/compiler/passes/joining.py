@@ -9,8 +9,6 @@ from ..ir.hlo import Module
 from .attention import join_attention
 from .concatenations import join_concatenation, write_at_once
 from .epilogues import Emitted, Steps
-from .recognise.lookups import join_bags
-from .recognise.scalings import decode_scalings
 
 
 def join_epilogues(
@@ -33,6 +31,4 @@ def join_epilogues(
         if memory is not None and not joined:
             join_concatenation(steps, candidate, memory)
     write_at_once(steps)
-    join_bags(steps)
-    decode_scalings(steps)
     return steps.all

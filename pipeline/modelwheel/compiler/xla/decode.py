@@ -34,10 +34,9 @@ from ..passes.branches import join_branches
 from ..passes.epilogues import Emitted
 from ..passes.in_place import sum_in_results, write_over_addends
 from ..passes.joining import join_epilogues
-from ..passes.recognise.convolutions import convolution, convolution_kernel
-from ..passes.recognise.lookups import lookup
-from ..passes.recognise.pooling import mean_of_images, pooling, row_reduction
-from ..passes.recognise.products import product, vector_product
+from ..passes.recognise.convolutions import convolution
+from ..passes.recognise.products import product
+from ..passes.recognise.recognisers import RECOGNISERS
 from ..passes.stepping import SteppedLoop
 from ..passes.strips import join_strips
 from .descriptors import compilation_result_class
@@ -101,7 +100,7 @@ def decode(
     thunks = sum_in_results(write_over_addends(thunks, memory))
     thunks = join_branches(thunks, memory)
     places = [result.slice for result in results]
-    steps, allocations = optimise(lower(thunks), memory.all_allocations, places)
+    steps, allocations = optimise(lower(thunks), memory.all_allocations, places, module=hlo)
     program = Program(
         triple=result.target_machine_options.triple,
         cpu=result.target_machine_options.cpu,
@@ -306,8 +305,10 @@ class _ThunkDecoder:
         return thunks
 
     def _named(self, decoded: p.Thunk, thunk: Any) -> Emitted:
-        update = {"origin": self._origin(thunk)}
-        return Emitted(decoded.model_copy(update=update), thunk.info.op_name)
+        name = thunk.info.op_name
+        covers = () if self.hlo.instruction(name) is None else (name,)
+        update = {"origin": self._origin(thunk), "covers": covers}
+        return Emitted(decoded.model_copy(update=update), name)
 
     def _origin(self, thunk: Any) -> str:
         instruction = self.hlo.instruction(thunk.info.op_name)
@@ -331,15 +332,8 @@ class _ThunkDecoder:
         )
         if instruction is None:
             return kernel
-        return (
-            vector_product(instruction, kernel, self.memory)
-            or convolution_kernel(instruction, kernel)
-            or pooling(instruction, kernel)
-            or mean_of_images(instruction, kernel)
-            or row_reduction(instruction, kernel)
-            or lookup(instruction, kernel)
-            or kernel
-        )
+        found = (recognise(instruction, kernel, self.memory) for recognise in RECOGNISERS)
+        return next((thunk for thunk in found if thunk is not None), kernel)
 
     def _dot(self, _: Any, d: Any) -> p.Thunk:
         lhs, rhs, out = map(_buffer, (d.lhs_buffer_shape, d.rhs_buffer_shape, d.out_buffer_shape))

@@ -10,6 +10,7 @@ from ....program import expr, ops
 from ....program.arrays import Slice
 from ....program.steps import Step, numbered
 from ....program.view import View
+from ..covering import CoveringStep
 from . import thunks as t
 from .elementwise import Operation, Plane
 from .masks import MaskOperation
@@ -37,7 +38,8 @@ def _lower(thunk: t.Thunk) -> Step:
     step = _LOWER[type(thunk)](thunk)
     # Loops and branches have the operations of the steps in them.
     operations = 0 if step.regions else thunk.operations
-    return step.model_copy(update={"operations": operations, "origin": thunk.origin})
+    step = step.model_copy(update={"operations": operations, "origin": thunk.origin})
+    return CoveringStep.of(step, thunk.covers) if thunk.covers else step
 
 
 def _floats(part: Slice, *shape: int) -> View:
@@ -288,16 +290,6 @@ def _plane(plane: Plane, element: ElementType, shape: tuple[int, int]) -> View:
     )
 
 
-def _scaling(scaling: t.Scaling) -> Step:
-    shape = (scaling.batch, scaling.rows, scaling.features)
-    factors = _floats(scaling.factors, scaling.batch, scaling.features)
-    return Step(
-        op=ops.Scaling(),
-        inputs={"input": _floats(scaling.input, *shape), "factors": factors},
-        outputs={"output": _floats(scaling.output, *shape)},
-    )
-
-
 def _copy(copy: t.Copy) -> Step:
     return Step(
         op=ops.Copy(),
@@ -333,15 +325,6 @@ def _tables(lookup: t.Lookup) -> dict[str, View]:
 
 def _rows(part: Slice, rows: int, row_bytes: int) -> View:
     return View.dense(part, ElementType.UINT8, (rows, row_bytes))
-
-
-def _embedding_bag(bag: t.EmbeddingBag) -> Step:
-    pool = bag.pooling
-    op = ops.EmbeddingBag(
-        lookup=ops.Lookup(wrap=bag.lookup.wrap), pooling=_pooling_op(pool), in_size=pool.in_size
-    )
-    output = _floats(pool.output, pool.batch, *pool.out_size, pool.features)
-    return Step(op=op, inputs=_tables(bag.lookup), outputs={"output": output})
 
 
 # --- control ------------------------------------------------------------------------------------------
@@ -412,11 +395,9 @@ _LOWER: Mapping[type[Any], Callable[[Any], Step]] = {
     t.Mask: _mask,
     t.Attention: _attention,
     t.Elementwise: _elementwise,
-    t.Scaling: _scaling,
     t.Copy: _copy,
     t.CopyRows: _copy_rows,
     t.Lookup: _lookup,
-    t.EmbeddingBag: _embedding_bag,
     t.While: _while,
     t.Conditional: _conditional,
     t.Branches: _branches,

@@ -39,12 +39,6 @@ def reading_from(thunk: p.Thunk, old: Slice, new: Slice) -> p.Thunk | None:
             return thunk.model_copy(update={**operands, "epilogue": epilogue})
         case p.Pooling() | p.RowReduction():
             return thunk.model_copy(update={"input": moved(thunk.input)})
-        case p.Scaling():
-            # One that updates its operand writes where that was.
-            if overlap(thunk.output, old):
-                return None
-            operands = {name: moved(getattr(thunk, name)) for name in ("input", "factors")}
-            return thunk.model_copy(update=operands)
         case p.Attention():
             parts = ("query", "key", "value", "added", "kept")
             heads = {name: moved(getattr(thunk, name)) for name in parts}
@@ -58,11 +52,12 @@ def reading_from(thunk: p.Thunk, old: Slice, new: Slice) -> p.Thunk | None:
 
 def _updating(thunk: p.Thunk, old: Slice, new: Slice) -> p.Thunk | None:
     """`thunk` with the value that it updates in place moved to `new`; None if it does not."""
-    if not isinstance(thunk, p.Scaling) or not thunk.input == thunk.output == old:
+    if not isinstance(thunk, p.Kernel) or thunk.results != (old,) or old not in thunk.arguments:
         return None
-    if overlap(thunk.factors, old):
+    if any(overlap(part, old) for part in thunk.arguments if part != old):
         return None
-    return thunk.model_copy(update={"input": new, "output": new})
+    arguments = tuple(new if part == old else part for part in thunk.arguments)
+    return thunk.model_copy(update={"arguments": arguments, "results": (new,)})
 
 
 def writing_to(thunk: p.Thunk, new: Slice) -> p.Thunk:

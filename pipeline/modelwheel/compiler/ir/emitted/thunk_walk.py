@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from ....program.arrays import Slice
+from ....program.op_names import join_names
 from ....program.placing import Access
 from . import thunks as p
 
@@ -19,6 +21,14 @@ def walk(thunks: tuple[p.Thunk, ...]) -> Iterator[p.Thunk]:
         elif isinstance(thunk, p.Conditional | p.Branches):
             for branch in thunk.branches:
                 yield from walk(branch)
+
+
+def names_of_all(*thunks: p.Thunk) -> dict[str, Any]:
+    """The fields that say where the work of several thunks comes from, for the one that does all of it."""
+    return {
+        "origin": join_names(*(thunk.origin for thunk in thunks)),
+        "covers": tuple(dict.fromkeys(name for thunk in thunks for name in thunk.covers)),
+    }
 
 
 def slices(thunk: p.Thunk) -> tuple[Slice, ...]:
@@ -37,8 +47,6 @@ def slices(thunk: p.Thunk) -> tuple[Slice, ...]:
             return (*read, *written(thunk))
         case p.Pooling() | p.RowReduction():
             return (thunk.input, thunk.output)
-        case p.Scaling():
-            return (thunk.input, thunk.factors, thunk.output)
         case p.Attention():
             parts = (thunk.query, thunk.key, thunk.value, *thunk.masks, thunk.output)
             return tuple(part.slice for part in parts)
@@ -48,8 +56,6 @@ def slices(thunk: p.Thunk) -> tuple[Slice, ...]:
             return tuple(one.slice for one in (*thunk.reads, *thunk.masks, *thunk.writes))
         case p.Lookup():
             return (thunk.table, thunk.indices, thunk.output)
-        case p.EmbeddingBag():
-            return (thunk.lookup.table, thunk.lookup.indices, thunk.pooling.output)
         case p.Copy() | p.CopyRows():
             return (thunk.source, thunk.destination)
         case p.While():
@@ -73,10 +79,8 @@ def written(thunk: p.Thunk) -> tuple[Slice, ...]:
     match thunk:
         case p.Kernel():
             return thunk.results
-        case p.Pooling() | p.RowReduction() | p.Scaling() | p.Mask() | p.Lookup():
+        case p.Pooling() | p.RowReduction() | p.Mask() | p.Lookup():
             return (thunk.output,)
-        case p.EmbeddingBag():
-            return (thunk.pooling.output,)
         case p.Attention():
             return (thunk.output.slice,)
         case p.Elementwise():

@@ -49,6 +49,8 @@ class _Step(JsonRecord):
     operations: int
     origin: str = ""
     """The operation of the model that it comes from, as XLA names it: `StatefulPartitionedCall/model/dense/MatMul`."""
+    covers: tuple[str, ...] = ()
+    """The names of the HLO instructions whose values it computes."""
 
 
 class Kernel(_Step):
@@ -185,20 +187,6 @@ class RowReduction(_Step):
     """How many elements before its row the first window begins."""
 
 
-class Scaling(_Step):
-    """The features of images, 32-bit floats, multiplied by factors; each image has its own."""
-
-    kind: Literal["scaling"] = "scaling"
-    input: Slice
-    factors: Slice
-    output: Slice
-    """May be the input."""
-    batch: int
-    rows: int
-    """Places of an image."""
-    features: int
-
-
 class Heads(JsonRecord):
     """Memory as a matrix of 32-bit floats for each head."""
 
@@ -289,16 +277,6 @@ class Lookup(_Step):
     rows: int
     """Rows of the table."""
     row_bytes: int
-
-
-class EmbeddingBag(_Step):
-    """A pooling of rows that are looked up, without the memory between them; the name is PyTorch's."""
-
-    kind: Literal["embedding_bag"] = "embedding_bag"
-    lookup: Lookup
-    """Its output is not in memory."""
-    pooling: Pooling
-    """Its input is not in memory: one row for each index, of 32-bit floats."""
 
 
 class Copy(_Step):
@@ -398,12 +376,10 @@ Thunk = Annotated[
     | Strips
     | Pooling
     | RowReduction
-    | Scaling
     | Mask
     | Attention
     | Elementwise
     | Lookup
-    | EmbeddingBag
     | Copy
     | CopyRows
     | While

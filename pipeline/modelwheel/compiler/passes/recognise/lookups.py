@@ -1,19 +1,11 @@
-"""Decodes kernels that look up rows of a table: XLA's copy one element at a time, each with its own index arithmetic.
-
-Where a pooling alone reads these rows, as for the mean of the words of a sentence, it reads them in the table.
-"""
+"""Decodes kernels that look up rows of a table: XLA's copy one element at a time, each with its own index arithmetic."""
 
 from __future__ import annotations
 
-import math
-from itertools import pairwise
-
 from ....dtypes import ElementType
-from ....program.arrays import overlap
 from ...ir.emitted import thunks as p
 from ...ir.hlo import Instruction
 from ...ir.match import behind_bitcasts, integer_of, row_major
-from ..epilogues import Emitted, Steps
 
 # Shorter rows are copied as quickly element by element.
 _MIN_ROW_BYTES = 16
@@ -54,40 +46,6 @@ def lookup(instruction: Instruction, kernel: p.Kernel) -> p.Lookup | None:
         wrap=wrap,
         rows=rows,
         row_bytes=output.size // count,
-    )
-
-
-def join_bags(steps: Steps) -> None:
-    """Makes one thunk of each look-up with the pooling that follows it, if nothing else reads the rows."""
-    for found, reader in list(pairwise(steps.all)):
-        bag = _bag(steps, found, reader)
-        if bag is not None:
-            reader.thunk = bag
-            steps.all.remove(found)
-
-
-def _bag(steps: Steps, found: Emitted, reader: Emitted) -> p.EmbeddingBag | None:
-    rows, pool = found.thunk, reader.thunk
-    pooling = steps.hlo.instruction(reader.instruction)
-    if not isinstance(rows, p.Lookup) or not isinstance(pool, p.Pooling) or pooling is None:
-        return None
-    alone = (
-        not found.is_kept
-        and pool.input == rows.output
-        and pool.in_step is None
-        and pool.padding is None
-        and pool.features * ElementType.FLOAT32.item_bytes == rows.row_bytes
-        and pool.batch * math.prod(pool.in_size) == rows.count
-        and not any(overlap(pool.output, part) for part in (rows.table, rows.indices))
-        and steps.only_use(found, pooling) is not None
-    )
-    if not alone:
-        return None
-    return p.EmbeddingBag(
-        operations=rows.operations + pool.operations,
-        origin=rows.origin,
-        lookup=rows,
-        pooling=pool,
     )
 
 
