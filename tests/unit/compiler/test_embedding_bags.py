@@ -121,3 +121,12 @@ def test_indices_that_are_overwritten_before_the_pooling() -> None:
         results=(OUT, indices),
     )
     assert len(lines_after(FuseEmbeddingBags(), graph, rewrites=0)) == 4
+
+
+def test_the_state_of_a_loop_that_changes_before_the_pooling() -> None:
+    """The next indices have to be where these are."""
+    indices = part(A, 1024, 24)
+    body = (_lookup(indices), kernel(part(INDICES), indices, symbol="next"), _mean())
+    graph = _graph(kernel(part(INDICES), indices, symbol="f"), loop(*body), results=(OUT, indices))
+    lines = lines_after(FuseEmbeddingBags(), graph, rewrites=0)
+    assert any(" = lookup " in line for line in lines)

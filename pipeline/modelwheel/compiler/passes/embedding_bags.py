@@ -7,14 +7,17 @@
 
 The mean of the words of a sentence is one: the rows of all words are never in memory.
 
-When: always, if nothing else reads the rows. Bits: the same, a pooling takes them in the same order.
+When: always, if nothing else reads the rows, and table and indices last until the pooling. Bits: the same, a pooling takes them in the same order.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ...dtypes import ElementType
+from ...program.arrays import overlap
 from ...program.ops import EmbeddingBag, Lookup, Pooling
-from ..ir.graph import Graph, Join, Node
+from ..ir.graph import Graph, Node, Value
 
 
 class FuseEmbeddingBags:
@@ -61,14 +64,13 @@ def _is_alone(graph: Graph, lookup: Node, pool: Node) -> bool:
     if result.near or any(piece.value is rows for piece, _ in graph.results):
         return False
     nodes = lookup.region.nodes
-    return not any(map(_changes_memory, nodes[nodes.index(lookup) + 1 : nodes.index(pool)]))
+    until = nodes[nodes.index(lookup) + 1 : nodes.index(pool) + 1]
+    return all(_stays(graph, one.value, until) for one in lookup.inputs.values())
 
 
-def _changes_memory(node: Node) -> bool:
-    """Whether a node may write over a value, which could be what is looked up."""
-    results = node.outputs.values()
-    return (
-        isinstance(node.op, Join)
-        or bool(node.regions)
-        or any(result.base is not None or result.near for result in results)
-    )
+def _stays(graph: Graph, value: Value, nodes: Sequence[Node]) -> bool:
+    """Whether nodes write nothing to the memory of a value: what they write may have to be there, as the state of a loop."""
+    inner = [one for node in nodes for region in node.regions for one in graph.walk(region)]
+    homes = [written.home for node in (*nodes, *inner) for written in node.values]
+    own = value.home
+    return own is not None and all(home is not None and not overlap(home, own) for home in homes)

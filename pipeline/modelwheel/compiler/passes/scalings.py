@@ -53,18 +53,21 @@ def _scaling(graph: Graph, node: Node) -> Node | None:
     number, shape = sizes
     operands = list(node.inputs.values())
     (result,) = node.outputs.values()
+    part = result.view.slice
+    is_whole = part.size == result.value.size and not part.step
+    spares_factors = result.base is None or result.base.value is operands[number].value
+    # The kernel of the runtime may write over the images, and over nothing else that it reads.
+    if result.near or (is_whole and not spares_factors):
+        return None
     scaling = graph.merged(Scaling(), [node])
     scaling.inputs = {
         "input": _with_shape(operands[number], shape),
         "factors": _with_shape(operands[1 - number], (shape[0], shape[2])),
     }
     view = View.dense(result.view.slice, _FLOAT, shape)
-    part = result.view.slice
-    if part.size == result.value.size and not part.step:
-        # All of it is written: it has nothing of what XLA's kernel may have changed in its place.
-        scaling.outputs = {"output": Result(result.value, view)}
-    else:
-        scaling.outputs = {"output": Result(result.value, view, result.base, result.near)}
+    # One that writes all of it has nothing of what XLA's kernel may have changed in its place.
+    base = None if is_whole else result.base
+    scaling.outputs = {"output": Result(result.value, view, base)}
     return scaling
 
 
