@@ -13,7 +13,7 @@ from modelwheel.compiler.ir.emitted.memory import Memory
 from modelwheel.compiler.ir.emitted.thunk_walk import read, written
 from modelwheel.compiler.passes.in_place import sum_in_results, write_over_addends
 from modelwheel.program.arrays import Allocation, AllocationKind, Slice
-from tests.support.thunks import dense, pointwise
+from tests.support.thunks import dense
 
 _ROWS, _COLUMNS = 64, 256
 _SIZE = _ROWS * _COLUMNS * 4
@@ -190,20 +190,6 @@ def test_sums_are_where_the_result_is() -> None:
         assert isinstance(summed, p.Dot)
         assert summed.out.slice == _place(FIRST)
         assert summed.model_copy(update={"out": thunk.out}) == thunk
-
-
-def test_sums_of_strips_are_where_the_last_result_is() -> None:
-    first, last = pointwise(X, WEIGHTS, FIRST), pointwise(FIRST, WEIGHTS, SUMS)
-    place = last.output.slice.model_copy(update={"allocation": SECOND})
-    last = last.model_copy(update={"epilogue": p.Epilogue(result=place)})
-    strips = p.Strips(operations=1, layers=(first, last))
-    (summed,) = sum_in_results((strips,))
-    assert isinstance(summed, p.Strips)
-    assert summed.layers[0] == first
-    assert summed.layers[1].output.slice == place
-    over_input = last.model_copy(update={"epilogue": p.Epilogue(result=first.input.slice)})
-    strips = p.Strips(operations=1, layers=(first, over_input))
-    assert sum_in_results((strips,)) == (strips,)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,6 @@ from modelwheel.dtypes import ElementType
 from modelwheel.program import ops
 from modelwheel.program.arrays import Slice
 from modelwheel.program.steps import Step
-from modelwheel.program.strip_layers import NOWHERE, products
 from modelwheel.program.walk import reads, writes
 from modelwheel.program.walk import slices as slices_of
 from tests.support.thunks import dense, pointwise, pooling
@@ -123,22 +122,6 @@ def test_loops_have_the_operations_of_their_steps() -> None:
     assert step.inputs["condition"].element_type == ElementType.BOOL
     choice = p.Conditional(operations=7, index=_part(9, 4), branches=((_dot(),), ()))
     assert _step(choice).inputs["index"].element_type == ElementType.INT32
-
-
-def test_layers_of_strips_are_convolutions_again() -> None:
-    between = _EPILOGUE.model_copy(update={"addend": None})
-    first = pointwise(0, 1, 2).model_copy(update={"epilogue": between})
-    last = pointwise(2, 3, 4)
-    step = _step(p.Strips(operations=2, layers=(first, last)))
-    assert set(step.inputs) == {"input", "kernel0", "bias0", "kernel1"}
-    one, other = products(step)
-    assert (one.op, other.op) == (_step(first).op, _step(last).op)
-    assert one.inputs["input"] == _step(first).inputs["input"]
-    assert other.outputs == _step(last).outputs
-    inner = one.outputs["out"]
-    assert inner == other.inputs["input"]
-    assert inner.slice == Slice(allocation=NOWHERE, offset=0, size=first.output.slice.size)
-    assert (inner.shape, inner.strides) == (first.output.shape, first.output.strides)
 
 
 def test_code_of_rows_reads_numbers_and_then_conditions() -> None:

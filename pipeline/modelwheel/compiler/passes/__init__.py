@@ -22,6 +22,7 @@ from ..ir.lift import lift
 from .embedding_bags import FuseEmbeddingBags
 from .erase_dead import EraseDead
 from .scalings import DecodeScalings
+from .strips import ChainStrips
 
 
 class Pass(Protocol):
@@ -38,6 +39,7 @@ class Pass(Protocol):
 PIPELINE: tuple[Pass, ...] = (
     FuseEmbeddingBags(),  # Looks for steps that are decoded already: anywhere before the last.
     DecodeScalings(),  # Kernels that are left here are part of no product and of no chain.
+    ChainStrips(),  # Convolutions are final: they have their epilogues, and loops their windows.
     EraseDead(),  # Last: other passes leave nodes behind whose values they have taken from elsewhere.
 )
 """In order. Each entry has a comment that says why it stands there."""

@@ -233,7 +233,7 @@ def _filled(thunk: p.Thunk) -> tuple[Slice, ...]:
             return tuple(one.slice for one in dense if one.row_step == thunk.columns)
         case p.Dot() | p.Convolution():
             return written(thunk) if thunk.arrays[-1].row_step is None else ()
-        case p.CopyRows() | p.Attention() | p.Strips():
+        case p.CopyRows() | p.Attention():
             return ()
     return written(thunk)
 

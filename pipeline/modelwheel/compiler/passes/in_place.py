@@ -49,20 +49,16 @@ def sum_in_results(thunks: Sequence[p.Thunk]) -> tuple[p.Thunk, ...]:
 
 
 def _with_sums(thunk: p.Thunk) -> p.Thunk:
-    product = thunk.layers[-1] if isinstance(thunk, p.Strips) else thunk
-    if not isinstance(product, p.Dot | p.Convolution) or product.epilogue is None:
+    if not isinstance(thunk, p.Dot | p.Convolution) or thunk.epilogue is None:
         return thunk
-    result, others = product.epilogue.result, list(read(thunk))
-    if isinstance(thunk, p.Dot) and product.epilogue.addend == result:
+    result, others = thunk.epilogue.result, list(read(thunk))
+    if isinstance(thunk, p.Dot) and thunk.epilogue.addend == result:
         others.remove(result)
     if any(overlap(part, result) for part in others):
         return thunk
-    name = "out" if isinstance(product, p.Dot) else "output"
-    sums = product.arrays[-1].model_copy(update={"slice": result})
-    product = product.model_copy(update={name: sums})
-    if isinstance(thunk, p.Strips):
-        return thunk.model_copy(update={"layers": (*thunk.layers[:-1], product)})
-    return product
+    name = "out" if isinstance(thunk, p.Dot) else "output"
+    sums = thunk.arrays[-1].model_copy(update={"slice": result})
+    return thunk.model_copy(update={name: sums})
 
 
 def _suits(dot: p.Dot, addend: Slice, memory: Memory) -> bool:

@@ -1,29 +1,33 @@
 """Joins convolutions that follow each other, so that what is between them stays in the cache.
 
+    %4 f32[4096,64] = dot %0, %1                        %6 f32[1,64,64,8] = strips %0, %1, %2, %3
+    %5 f32[1,64,64,64] = convolution %4, %2     =>        {layers=[...], shapes=[[1,64,64,64],[1,64,64,64]]}
+    %6 f32[4096,8] = dot %5, %3
+
 A result of several megabytes is written to memory and read again by the next convolution, which waits for it: the windows
-of depthwise convolutions and products with few columns do little arithmetic for each number. Where nothing else reads
-such a result, the convolutions run together, some rows of an image at a time, and only those rows are kept.
+of depthwise convolutions and products with few columns do little arithmetic for each number. Together, the convolutions run
+some rows of an image at a time, and only those rows are kept.
+
+When: nothing else reads what is between them, which is more than 1 MB. With 0.6 MB strips gain nothing, with more MobileNetV2
+takes 1 / 1.47 of the time (docs/experiments/layers.md). Not where a kernel transforms a whole image.
+
+Bits: the same; the same kernels compute the same sums.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 from ...dtypes import ElementType
 from ...program import ops
-from ...program.arrays import overlap
+from ...program.arrays import Slice, overlap
 from ...program.op_names import join_names
-from ...program.spatial_axes import SpatialExtents, axes_in_use, spatial_sizes
+from ...program.view import View, dense_strides
 from ...thresholds import THRESHOLDS, WIDEST_LANES
-from ..ir.emitted import thunks as p
-from ..ir.emitted.memory import Memory, moved_readers, writing_to
-from ..ir.emitted.thunk_walk import slices, written
-from ..ir.emitted.thunks import Array
-from ..ir.hlo import Module
-from ..ir.match import is_row_major, value_of
-from .epilogues import Emitted
+from ..ir.graph import INSIDE, Graph, Join, Node, Operand, Region, Result, Value
 
 _MIN_BETWEEN_BYTES = 1024 * 1024
 """Smaller results stay in the second-level cache by themselves."""
@@ -41,105 +45,186 @@ _ROW = ops.Window(
 )
 
 
-def join_strips(
-    hlo: Module, emitted: Sequence[Emitted], memory: Memory | None = None
-) -> tuple[p.Thunk, ...]:
-    """The thunks of a sequence, in which chains of convolutions are one thunk each.
+class ChainStrips:
+    """See above."""
 
-    Args:
-        hlo: The module.
-        emitted: The sequence; steps may read the result of a chain elsewhere afterwards.
-        memory: Where a result may move to that would replace what later rows are computed from.
-    """
-    return tuple(_joined(hlo, emitted, memory))
+    name = "chain-strips"
+
+    def run(self, graph: Graph) -> int:
+        """Joins; returns how many chains."""
+        results = frozenset(piece.value for piece, _ in graph.results)
+        regions = [graph.body, *(inner for node in graph.walk() for inner in node.regions)]
+        return sum(_chain(graph, region, results) for region in regions)
 
 
-def _joined(hlo: Module, emitted: Sequence[Emitted], memory: Memory | None) -> Iterator[p.Thunk]:
-    position = 0
-    while position < len(emitted):
-        found = _convolutions(_linked(hlo, emitted[position:]))
-        layers = _longest_chain(found, emitted[position:], memory)
+@dataclass(frozen=True)
+class _Layer:
+    """A product as a convolution."""
+
+    node: Node
+    op: ops.Convolution
+    inputs: Mapping[str, Operand]
+    out: View
+    """Inside of the value."""
+
+    @property
+    def input(self) -> View:
+        """The images that it reads."""
+        return self.inputs["input"].view
+
+    @property
+    def kernel(self) -> View:
+        """The weights."""
+        return self.inputs["kernel"].view
+
+    @property
+    def result(self) -> Result:
+        """What it computes."""
+        return self.node.outputs["out"]
+
+
+def _chain(graph: Graph, region: Region, results: frozenset[Value]) -> int:
+    """Joins the convolutions of one sequence; returns how many chains."""
+    nodes = list(region.nodes)
+    position = chains = 0
+    while position < len(nodes):
+        layers = _longest_chain(_convolutions(_linked(nodes[position:], results)), results)
         if layers:
-            yield p.Strips(
-                operations=sum(layer.operations for layer in layers),
-                origin=join_names(*(layer.origin for layer in layers)),
-                layers=layers,
-            )
-        else:
-            yield emitted[position].thunk
-        position += len(layers) or 1
+            _join(graph, layers)
+            chains += 1
+            position = nodes.index(layers[-1].node)
+        position += 1
+    return chains
 
 
-def _linked(hlo: Module, emitted: Sequence[Emitted]) -> list[p.Product]:
+def _join(graph: Graph, layers: Sequence[_Layer]) -> None:
+    """Puts one node in the place of some."""
+    last = layers[-1]
+    inputs = {"input": layers[0].inputs["input"]}
+    for number, layer in enumerate(layers):
+        operands = layer.inputs.items()
+        inputs |= {f"{role}{number}": one for role, one in operands if role != "input"}
+    # Its place is free of what XLA has had there: it is where rows are still read.
+    out = Result(last.result.value, last.out, last.result.base)
+    outputs = {"out": out}
+    if last.op.epilogue is not None:
+        outputs["accumulator"] = Result(out.value, out.view)
+    op = ops.Strips(
+        layers=tuple(layer.op for layer in layers),
+        shapes=tuple(layer.out.shape for layer in layers[:-1]),
+    )
+    nodes = [layer.node for layer in layers]
+    covers = frozenset[str]().union(*(node.covers for node in nodes))
+    joined = Node(op, inputs, outputs, origin=join_names(*(n.origin for n in nodes)), covers=covers)
+    joined.operations = sum(node.operations for node in nodes)
+    graph.replace(nodes, joined)
+
+
+# --- which nodes --------------------------------------------------------------------------------------
+
+
+def _linked(nodes: Sequence[Node], results: frozenset[Value]) -> list[Node]:
     """The products at the start of a sequence of which each is the only reader of the one before."""
-    found: list[p.Product] = []
-    for number, one in enumerate(emitted):
-        if not isinstance(one.thunk, p.Dot | p.Convolution):
+    found: list[Node] = []
+    read = set[Value]()
+    for node in nodes:
+        if found and isinstance(node.op, Join) and not read.intersection(node.used):
+            continue
+        if not isinstance(node.op, ops.Dot | ops.Convolution) or not _has_one_result(node):
             break
-        if found:
-            if emitted[number - 1].is_kept:
-                break
-            value = hlo.instruction(emitted[number - 1].value)
-            reader = hlo.instruction(one.instruction)
-            if value is None or reader is None or hlo.only_use(value, reader) is None:
-                break
-            if value_of(found[-1]) != one.thunk.arrays[0].slice:
-                break
-        found.append(one.thunk)
+        if found and not _is_only_reader(node, found[-1].outputs["out"], results):
+            break
+        found.append(node)
+        read.update(node.used)
     return found
 
 
-def _convolutions(products: Sequence[p.Product]) -> list[p.Convolution]:
+def _has_one_result(node: Node) -> bool:
+    """Whether nobody reads the memory for the sums of a product."""
+    value = node.outputs["out"].value
+    others = [result.value for result in node.outputs.values() if result.value is not value]
+    return all(user is node for other in others for user in other.users)
+
+
+def _is_only_reader(node: Node, result: Result, results: frozenset[Value]) -> bool:
+    """Whether a product reads all of a value as what it multiplies by its weights, and nothing else reads it."""
+    value = result.value
+    operand = node.inputs["lhs" if isinstance(node.op, ops.Dot) else "input"]
+    whole = Slice(allocation=INSIDE, offset=0, size=value.size)
+    operands = [one for one in node.inputs.values() if one.value is value]
+    bases = [one.base.value for one in node.outputs.values() if one.base is not None]
+    return (
+        operands == [operand]
+        and operand.view.slice == result.view.slice == whole
+        and result.base is None
+        and value not in bases
+        and value not in results
+        and all(user is node for user in value.users)
+    )
+
+
+def _convolutions(products: Sequence[Node]) -> list[_Layer]:
     """The products as convolutions, as far as they are some; products of matrices know no rows of images."""
-    number = next((i for i, one in enumerate(products) if isinstance(one, p.Convolution)), None)
-    if number is None:
+    first = next((one for one in products if isinstance(one.op, ops.Convolution)), None)
+    if first is None:
         return []
-    first = products[number]
-    assert isinstance(first, p.Convolution)
-    places = _places(first.input, first.input_axes)
-    found: list[p.Convolution] = []
+    assert isinstance(first.op, ops.Convolution)
+    places = _places(first.inputs["input"].view, first.op.input_axes)
+    found: list[_Layer] = []
     for one in products:
-        layer = one if isinstance(one, p.Convolution) else _of_places(one, places)
+        layer = _layer(one, places)
         if layer is None or not _is_plain(layer):
             break
         found.append(layer)
-        places = _places(layer.output, layer.output_axes)
+        places = _places(layer.out, layer.op.output_axes)
     return found
 
 
-def _places(array: Array, axes: ops.Axes) -> tuple[int, ...]:
+def _places(array: View, axes: ops.Axes) -> tuple[int, ...]:
     """Images, and positions in them."""
     return tuple(array.shape[axis] for axis in (axes.batch, *axes.spatial))
 
 
-def _of_places(dot: p.Dot, places: tuple[int, ...]) -> p.Convolution | None:
+def _layer(node: Node, places: tuple[int, ...]) -> _Layer | None:
+    if isinstance(node.op, ops.Convolution):
+        return _Layer(node, node.op, node.inputs, node.outputs["out"].view)
+    assert isinstance(node.op, ops.Dot)
+    return _of_places(node, node.op, places)
+
+
+def _of_places(node: Node, dot: ops.Dot, places: tuple[int, ...]) -> _Layer | None:
     """A product of the features of each place with a matrix."""
-    *rows, features = dot.lhs.shape
-    (*out_rows, columns), rank = dot.out.shape, len(places) - 1
+    lhs, rhs = node.inputs["lhs"], node.inputs["rhs"]
+    out, addend = node.outputs["out"].view, node.inputs.get("addend")
+    *rows, features = lhs.view.shape
+    (*out_rows, columns), rank = out.shape, len(places) - 1
     plain = (
         dot.lhs_contracting == (len(rows),)
-        and len(dot.rhs.shape) == 2
+        and len(rhs.view.shape) == 2
         and not dot.lhs_batch
         and rows == out_rows
         and math.prod(rows) == math.prod(places)
-        and _in_order(dot.lhs)
-        and _in_order(dot.out)
+        and _in_order(lhs.view)
+        and _in_order(out)
+        and (addend is None or _in_order(addend.view))
     )
     if not plain:
         return None
     (contracted,) = dot.rhs_contracting
     spatial = tuple(range(1, rank + 1))
-    layout = tuple(reversed(range(rank + 2)))
     image = ops.Axes(batch=0, feature=rank + 1, spatial=spatial)
-    kernel_layout = (*(axis + rank for axis in dot.rhs.minor_to_major), *reversed(range(rank)))
-    return p.Convolution(
-        operations=dot.operations,
-        origin=dot.origin,
-        input=dot.lhs.model_copy(update={"shape": (*places, features), "minor_to_major": layout}),
-        kernel=dot.rhs.model_copy(
-            update={"shape": (1,) * rank + dot.rhs.shape, "minor_to_major": kernel_layout}
-        ),
-        output=dot.out.model_copy(update={"shape": (*places, columns), "minor_to_major": layout}),
+    kernel = {
+        "shape": (1,) * rank + rhs.view.shape,
+        "strides": (rhs.view.elements,) * rank + rhs.view.strides,
+    }
+    inputs = {
+        "input": Operand(lhs.value, _reshaped(lhs.view, (*places, features))),
+        "kernel": Operand(rhs.value, rhs.view.model_copy(update=kernel)),
+        **{role: one for role, one in node.inputs.items() if role not in ("lhs", "rhs")},
+    }
+    if addend is not None:
+        inputs["addend"] = Operand(addend.value, _reshaped(addend.view, (*places, columns)))
+    op = ops.Convolution(
         input_axes=image,
         kernel_axes=ops.Axes(
             batch=rank + contracted, feature=rank + 1 - contracted, spatial=tuple(range(rank))
@@ -149,38 +234,48 @@ def _of_places(dot: p.Dot, places: tuple[int, ...]) -> p.Convolution | None:
         feature_groups=1,
         epilogue=dot.epilogue,
     )
+    return _Layer(node, op, inputs, _reshaped(out, (*places, columns)))
 
 
-def _in_order(array: Array) -> bool:
-    return is_row_major(array.shape, array.minor_to_major) and array.row_step is None
+def _in_order(array: View) -> bool:
+    return array.start == 0 and array.is_row_major(ignoring_unit_axes=False)
 
 
-def _is_plain(c: p.Convolution) -> bool:
+def _reshaped(array: View, shape: tuple[int, ...]) -> View:
+    return View.dense(array.slice, array.element_type, shape)
+
+
+# --- what is worth it ---------------------------------------------------------------------------------
+
+
+def _is_plain(layer: _Layer) -> bool:
     """Whether strips can compute a convolution, and are worth it."""
-    features = c.output.shape[c.output_axes.feature]
+    op, arrays = layer.op, (layer.input, layer.kernel, layer.out)
+    features = layer.out.shape[op.output_axes.feature]
     return (
-        {array.element_type for array in c.arrays} == {ElementType.FLOAT32}
-        and all(0 not in array.shape for array in c.arrays)
-        and _is_dense(c.input, c.input_axes)
-        and _is_dense(c.output, c.output_axes)
-        and all(window.base_dilation == 1 for window in c.windows)
+        {array.element_type for array in arrays} == {ElementType.FLOAT32}
+        and all(0 not in array.shape for array in arrays)
+        and _is_dense(layer.input, op.input_axes)
+        and _is_dense(layer.out, op.output_axes)
+        and all(window.base_dilation == 1 for window in op.windows)
         and features >= _MIN_FEATURES
-        and c.kernel.slice.size <= _MAX_WEIGHT_BYTES
-        and not _is_transformed(c)
+        and layer.kernel.slice.size <= _MAX_WEIGHT_BYTES
+        and not _is_transformed(layer)
     )
 
 
-def _is_transformed(c: p.Convolution) -> bool:
+def _is_transformed(layer: _Layer) -> bool:
     """Whether the kernels have a faster way for whole images (`convolution/winograd_plan.h` and `decomposed_plan.h` in
     `src/kernels/`)."""
-    features = c.input.shape[c.input_axes.feature]
-    columns = c.output.shape[c.output_axes.feature]
-    if c.feature_groups != 1 or any(w.kernel_dilation != 1 for w in c.windows):
+    op = layer.op
+    features = layer.input.shape[op.input_axes.feature]
+    columns = layer.out.shape[op.output_axes.feature]
+    if op.feature_groups != 1 or any(w.kernel_dilation != 1 for w in op.windows):
         return False
-    fewest = _TRANSFORMED.get(tuple(w.size for w in c.windows))
+    fewest = _TRANSFORMED.get(tuple(w.size for w in op.windows))
     if fewest is not None and features >= fewest and columns % THRESHOLDS.panel == 0:
-        return all(w.stride == 1 for w in c.windows)
-    *rows, line = c.windows
+        return all(w.stride == 1 for w in op.windows)
+    *rows, line = op.windows
     taps, rest = divmod(line.size, line.stride)
     sums = math.prod(w.size for w in rows) * features * line.stride * (taps // THRESHOLDS.sub_taps)
     return (
@@ -192,96 +287,90 @@ def _is_transformed(c: p.Convolution) -> bool:
     )
 
 
-def _is_dense(array: Array, axes: ops.Axes) -> bool:
+def _is_dense(array: View, axes: ops.Axes) -> bool:
     """Whether features vary fastest, and images slowest."""
     order = (axes.feature, *reversed(axes.spatial), axes.batch)
-    return array.minor_to_major == order and array.row_step is None
+    return array.start == 0 and array.strides == dense_strides(array.shape, order)
 
 
-def _longest_chain(
-    layers: Sequence[p.Convolution], emitted: Sequence[Emitted], memory: Memory | None
-) -> tuple[p.Convolution, ...]:
-    """The first layers that can be computed together; empty if no two can."""
-    for count in range(len(layers), 1, -1):
-        chain = tuple(layers[:count])
-        if not all(_is_joint(*two) for two in pairwise(chain)):
-            continue
-        if _may_write(chain):
-            return chain
-        moved = _with_own_result(chain, emitted[count:], memory)
-        if moved:
-            return moved
-    return ()
-
-
-def _with_own_result(
-    chain: tuple[p.Convolution, ...], later: Sequence[Emitted], memory: Memory | None
-) -> tuple[p.Convolution, ...]:
-    """The chain with its result in memory of its own, where those that run later read it; empty if it cannot move."""
-    *before, last = chain
-    place = value_of(last)
-    addend = last.epilogue and last.epilogue.addend
-    if memory is None or not memory.may_move(place) or (addend and overlap(addend, place)):
-        return ()
-    own = memory.reserve(place.size)
-    readers = moved_readers([one.thunk for one in later], -1, place, own, updates=True)
-    if readers is None:
-        return ()
-    for position, thunk in readers.items():
-        later[position].thunk = thunk
-    # Its sums too: they would be where rows are still read.
-    sums = last.output.model_copy(update={"slice": own})
-    moved = writing_to(last.model_copy(update={"output": sums}), own)
-    assert isinstance(moved, p.Convolution)
-    return (*before, moved)
-
-
-def _is_joint(before: p.Convolution, after: p.Convolution) -> bool:
+def _is_joint(before: _Layer, after: _Layer) -> bool:
     """Whether it is worth keeping in the cache what is between two convolutions, which are of the same images."""
-    between = before.output.slice.size
-    images = before.output.shape[before.output_axes.batch]
+    between = before.out.slice.size
+    images = before.out.shape[before.op.output_axes.batch]
     weights = max(before.kernel.slice.size, after.kernel.slice.size)
     return (
         between >= _MIN_BETWEEN_BYTES
         # There may be a strip for each image.
         and weights <= between // images
-        and _places(before.output, before.output_axes) == _places(after.input, after.input_axes)
-        and before.output.elements == after.input.elements
-        and (before.epilogue is None or before.epilogue.addend is None)
+        and _places(before.out, before.op.output_axes) == _places(after.input, after.op.input_axes)
+        and before.out.elements == after.input.elements
+        and "addend" not in before.inputs
     )
 
 
-def _may_write(layers: Sequence[p.Convolution]) -> bool:
-    """Whether writing rows of the result spoils nothing that later rows are computed from."""
-    strips = p.Strips(operations=0, layers=tuple(layers))
-    source, *others = slices(strips)[: -len(written(strips))]
-    last = layers[-1].epilogue
-    for target in written(strips):
-        if overlap(target, source) and not (target == source and _in_place(layers)):
-            return False
-        for part in others:
-            replaced = last is not None and part == last.addend == target
-            if overlap(target, part) and not replaced:
-                return False
-    return True
+# --- where the result is ------------------------------------------------------------------------------
 
 
-def _in_place(layers: Sequence[p.Convolution]) -> bool:
-    """Whether no row of the input is read after the row of the result that has its place is written."""
-    first, last = layers[0], layers[-1]
-    axis = axes_in_use([_extents(layer) for layer in layers])[0]
-    rows = first.input.shape[first.input_axes.spatial[axis]]
-    windows = [layer.windows[axis] for layer in layers]
-    return (
-        rows == last.output.shape[last.output_axes.spatial[axis]]
-        and (windows[0].size, windows[0].pad_low) == (1, 0)
-        and all(w.stride == 1 and w.pad_low <= (w.size - 1) * w.kernel_dilation for w in windows)
-    )
+def _longest_chain(layers: Sequence[_Layer], results: frozenset[Value]) -> Sequence[_Layer]:
+    """The first layers that can be computed together; empty if no two can."""
+    for count in range(len(layers), 1, -1):
+        chain = layers[:count]
+        if all(_is_joint(*two) for two in pairwise(chain)) and _is_apart(chain, results):
+            return chain
+    return ()
 
 
-def _extents(c: p.Convolution) -> SpatialExtents:
-    axes = (c.input_axes, c.kernel_axes, c.output_axes)
-    arrays = zip(axes, c.arrays, strict=True)
-    return SpatialExtents(
-        c.windows, tuple(spatial_sizes(one, array.shape) for one, array in arrays)
-    )
+def _is_apart(layers: Sequence[_Layer], results: frozenset[Value]) -> bool:
+    """Whether the result can be apart from what is read until the end; it leaves XLA's place if that is not."""
+    result = layers[-1].result
+    read = [layers[0].inputs["input"]]
+    read += [one for c in layers for role, one in c.inputs.items() if role != "input"]
+    place = _home(result.value, result.view)
+    if place is None or not any(
+        (other := _home(one.value, one.view)) is not None and overlap(place, other) for one in read
+    ):
+        return True
+    if result.base is not None:
+        return False
+    moving = _in_place_of(result.value, results)
+    for value in moving:
+        value.home = None
+    return bool(moving)
+
+
+def _home(value: Value, view: View) -> Slice | None:
+    """Where XLA has a part of a value."""
+    if value.home is None:
+        return None
+    part = view.slice.whole
+    update = {"allocation": value.home.allocation, "offset": value.home.offset + part.offset}
+    return part.model_copy(update=update)
+
+
+def _in_place_of(value: Value, results: frozenset[Value]) -> set[Value]:
+    """A value, and those that kernels put in its place; empty if any belongs somewhere: in a result, a join or a state."""
+    found, left = {value}, [value]
+    while left:
+        one = left.pop()
+        users = set(one.users)
+        if one in results or not all(_is_free(one, user) for user in users):
+            return set()
+        for result in (result for user in users for result in user.outputs.values()):
+            pieces = list(_tied(result))
+            if any(piece_value is one for piece_value in pieces) and result.value not in found:
+                if not found.issuperset(pieces):
+                    return set()
+                found.add(result.value)
+                left.append(result.value)
+    return found
+
+
+def _is_free(value: Value, user: Node) -> bool:
+    """Whether a node does not need a value where something else is."""
+    carried = [p for c in user.carried for p in (c.initial, *c.results) if p is not None]
+    return not isinstance(user.op, Join) and all(piece.value is not value for piece in carried)
+
+
+def _tied(result: Result) -> Iterator[Value]:
+    """The values that a result has to be in the place of."""
+    return (piece.value for piece in (result.base, *result.near) if piece is not None)

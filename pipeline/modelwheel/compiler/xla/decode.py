@@ -38,7 +38,6 @@ from ..passes.recognise.convolutions import convolution
 from ..passes.recognise.products import product
 from ..passes.recognise.recognisers import RECOGNISERS
 from ..passes.stepping import SteppedLoop
-from ..passes.strips import join_strips
 from .descriptors import compilation_result_class
 from .hlo_proto import (
     read_convolution_numbers,
@@ -280,7 +279,7 @@ class _ThunkDecoder:
 
     def sequence(self, proto: Any, memory: Memory | None = None) -> tuple[p.Thunk, ...]:
         joined = join_epilogues(self.hlo, self._emitted(proto), memory)
-        return join_strips(self.hlo, joined, memory)
+        return tuple(one.thunk for one in joined)
 
     def _emitted(self, proto: Any) -> list[Emitted]:
         thunks: list[Emitted] = []
@@ -365,7 +364,7 @@ class _ThunkDecoder:
         if instruction is not None and counters and trips in (None, counters.trip_count):
             trips = counters.trip_count
             before = SteppedLoop(self.hlo, instruction, counters, steps, self.memory).apply()
-        body = join_strips(self.hlo, steps)
+        body = tuple(one.thunk for one in steps)
         condition = inside.sequence(w.cond_sequence) if trips is None else ()
         loop = p.While(
             operations=sum(t.operations for t in condition + body)

@@ -89,22 +89,6 @@ def _convolution_op(convolution: t.Convolution) -> ops.Convolution:
     )
 
 
-def _strips(strips: t.Strips) -> Step:
-    *others, last = strips.layers
-    inputs = {"input": view_of(strips.layers[0].input)}
-    for number, layer in enumerate(strips.layers):
-        operands = {"kernel": view_of(layer.kernel), **_operands(layer)}
-        inputs |= {f"{role}{number}": view for role, view in operands.items()}
-    return Step(
-        op=ops.Strips(
-            layers=tuple(map(_convolution_op, strips.layers)),
-            shapes=tuple(layer.output.shape for layer in others),
-        ),
-        inputs=inputs,
-        outputs=_outputs(last),
-    )
-
-
 def _epilogue(product: t.Product) -> ops.Epilogue | None:
     epilogue = product.epilogue
     if epilogue is None:
@@ -389,7 +373,6 @@ _LOWER: Mapping[type[Any], Callable[[Any], Step]] = {
     t.Kernel: _kernel,
     t.Dot: _dot,
     t.Convolution: _convolution,
-    t.Strips: _strips,
     t.Pooling: _pooling,
     t.RowReduction: _row_reduction,
     t.Mask: _mask,

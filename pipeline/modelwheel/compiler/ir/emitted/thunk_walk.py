@@ -40,11 +40,6 @@ def slices(thunk: p.Thunk) -> tuple[Slice, ...]:
             own = tuple(array.slice for array in thunk.arrays)
             last = thunk.epilogue
             return (*own, *last.operands, last.result) if last else own
-        case p.Strips():
-            first = thunk.layers[0]
-            read = [first.input.slice, *(layer.kernel.slice for layer in thunk.layers)]
-            read += [part for c in thunk.layers if c.epilogue for part in c.epilogue.operands]
-            return (*read, *written(thunk))
         case p.Pooling() | p.RowReduction():
             return (thunk.input, thunk.output)
         case p.Attention():
@@ -88,8 +83,6 @@ def written(thunk: p.Thunk) -> tuple[Slice, ...]:
         case p.Dot() | p.Convolution():
             out = thunk.arrays[-1].slice
             return (out, thunk.epilogue.result) if thunk.epilogue else (out,)
-        case p.Strips():
-            return written(thunk.layers[-1])
         case p.Copy() | p.CopyRows():
             return (thunk.destination,)
     return slices(thunk)

@@ -132,16 +132,6 @@ class Convolution(_Step):
 Product: TypeAlias = Dot | Convolution
 
 
-class Strips(_Step):
-    """Convolutions of each other's results, computed some rows at a time without the memory between them.
-
-    Only the input of the first, the result of the last and the weights and epilogues of all are in memory.
-    """
-
-    kind: Literal["strips"] = "strips"
-    layers: tuple[Convolution, ...]
-
-
 class Pooling(_Step):
     """The largest 32-bit float or the sum of each window of an image [batch, rows, columns, features]."""
 
@@ -373,7 +363,6 @@ Thunk = Annotated[
     Kernel
     | Dot
     | Convolution
-    | Strips
     | Pooling
     | RowReduction
     | Mask
