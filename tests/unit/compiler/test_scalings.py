@@ -6,7 +6,6 @@ import pytest
 
 from modelwheel.compiler.ir.assignment.assign import assign
 from modelwheel.compiler.ir.emitted import thunks as p
-from modelwheel.compiler.ir.emitted.memory import moved_readers
 from modelwheel.compiler.ir.graph import Graph
 from modelwheel.compiler.passes.scalings import DecodeScalings
 from modelwheel.program import ops
@@ -114,25 +113,3 @@ def test_the_result_is_written_over_the_images_as_before() -> None:
     ((step,), _) = assign(graph)
     assert isinstance(step.op, ops.Scaling)
     assert step.outputs["output"] == step.inputs["input"]
-
-
-def test_a_value_with_a_place_of_its_own_is_updated_there() -> None:
-    """A kernel that updates it moves with it."""
-    _, kernel = Emission(IMAGES, at={"f": "x"}).kernel()
-    old, factors = kernel.arguments
-    new = dense((3, 20, 20, 24), 5).slice
-    other = dense((3, 20, 20, 24), 6).slice
-    reader = p.Copy(operations=0, source=old, destination=other)
-    writer = p.Copy(operations=0, source=other, destination=old)
-    thunks: list[p.Thunk] = [reader, kernel, reader, writer, reader]
-    assert moved_readers(thunks, -1, old, new) is None
-    readers = moved_readers(thunks, -1, old, new, updates=True)
-    assert readers is not None
-    assert list(readers) == [0, 1, 2]
-    moved = readers[1]
-    assert isinstance(moved, p.Kernel)
-    assert (moved.arguments, moved.results) == ((new, factors), (new,))
-    # Factors in the memory of the value are not its own.
-    within = old.model_copy(update={"size": factors.size})
-    mixed = kernel.model_copy(update={"arguments": (old, within)})
-    assert moved_readers([mixed], -1, old, new, updates=True) is None

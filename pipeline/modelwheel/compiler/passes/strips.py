@@ -321,21 +321,27 @@ def _longest_chain(layers: Sequence[_Layer], results: frozenset[Value]) -> Seque
 
 
 def _is_apart(layers: Sequence[_Layer], results: frozenset[Value]) -> bool:
-    """Whether the result can be apart from what is read until the end; it leaves XLA's place if that is not."""
+    """Whether the result can be apart from what is read until the end: one of them leaves XLA's place otherwise."""
     result = layers[-1].result
     read = [layers[0].inputs["input"]]
     read += [one for c in layers for role, one in c.inputs.items() if role != "input"]
     place = _home(result.value, result.view)
-    if place is None or not any(
-        (other := _home(one.value, one.view)) is not None and overlap(place, other) for one in read
-    ):
+    over = [
+        one.value
+        for one in read
+        if place and (other := _home(one.value, one.view)) and overlap(place, other)
+    ]
+    if not over or (result.base is None and _may_move(result.value, results)):
         return True
-    if result.base is not None:
-        return False
-    moving = _in_place_of(result.value, results)
-    for value in moving:
-        value.home = None
-    return bool(moving)
+    return all(_is_new(value) and _may_move(value, results) for value in over)
+
+
+def _is_new(value: Value) -> bool:
+    """Whether a value is computed, and need not be where another one was."""
+    node = value.producer
+    made = [] if node is None else [r for r in node.outputs.values() if r.value is value]
+    is_join = node is not None and isinstance(node.op, Join)
+    return bool(made) and not is_join and not any(True for one in made for _ in _tied(one))
 
 
 def _home(value: Value, view: View) -> Slice | None:
@@ -347,22 +353,22 @@ def _home(value: Value, view: View) -> Slice | None:
     return part.model_copy(update=update)
 
 
-def _in_place_of(value: Value, results: frozenset[Value]) -> set[Value]:
-    """A value, and those that kernels put in its place; empty if any belongs somewhere: in a result, a join or a state."""
+def _may_move(value: Value, results: frozenset[Value]) -> bool:
+    """Whether a value, and those that kernels put in its place, belong nowhere: in no result, join or state."""
     found, left = {value}, [value]
     while left:
         one = left.pop()
         users = set(one.users)
         if one in results or not all(_is_free(one, user) for user in users):
-            return set()
+            return False
         for result in (result for user in users for result in user.outputs.values()):
-            pieces = list(_tied(result))
-            if any(piece_value is one for piece_value in pieces) and result.value not in found:
-                if not found.issuperset(pieces):
-                    return set()
+            pieces = set(_tied(result))
+            if one in pieces and result.value not in found:
+                if not pieces <= found:
+                    return False
                 found.add(result.value)
                 left.append(result.value)
-    return found
+    return True
 
 
 def _is_free(value: Value, user: Node) -> bool:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from ....program.aliases import alias_of, is_same
-from ....program.arrays import Allocation, Slice
+from ....program.arrays import Allocation, Slice, overlap
 from ....program.steps import Step
 from ....program.view import View
 from ..graph import INSIDE, Graph, Join, Node, Operand, Piece, Region, Value
@@ -65,8 +65,13 @@ class _Memory:
         self._graph = graph
         self._lifetimes = Lifetimes(graph)
         self._parents: dict[Value, tuple[Value, int]] = {}
+        self._apart = list(_apart(graph))
         for node in graph.walk():
-            self._tie_operands(node)
+            self._tie_what_must_be(node)
+        for node in graph.walk():
+            for value, piece in in_place(node):
+                if self._lifetimes.ends(piece, node) and self._may_meet(value, piece.value):
+                    self._tie(node, value, piece)
 
     def places(self, shared: int) -> tuple[dict[Value, Slice], int]:
         """Where each value is, and the bytes of the shared allocation."""
@@ -107,8 +112,8 @@ class _Memory:
             for value, first, way in members
         }, size
 
-    def _tie_operands(self, node: Node) -> None:
-        """Ties what must be in one place, and what may be and is."""
+    def _tie_what_must_be(self, node: Node) -> None:
+        """Ties what must be in one place."""
         if isinstance(node.op, Join):
             (whole,) = (result.value for result in node.outputs.values())
             for operand, at in zip(node.inputs.values(), node.op.places, strict=True):
@@ -124,9 +129,13 @@ class _Memory:
             for argument in carried.arguments:
                 if argument is not None:
                     self._tie(node, carried.value, Piece(argument, 0, argument.size))
-        for value, piece in in_place(node):
-            if self._lifetimes.ends(piece, node):
-                self._tie(node, value, piece)
+
+    def _may_meet(self, value: Value, other: Value) -> bool:
+        """Whether the blocks of two values may be one."""
+        both = {self._first(value)[0], self._first(other)[0]}
+        return len(both) == 1 or not any(
+            {self._first(one)[0] for one in pair} == both for pair in self._apart
+        )
 
     def _tie(self, node: Node, value: Value, piece: Piece | None) -> None:
         """Puts bytes of one value where another one has them."""
@@ -179,6 +188,21 @@ def in_place(node: Node) -> Iterator[tuple[Value, Piece]]:
                     Piece(operand.value, part.offset, part.size, result.view.slice.offset),
                 )
                 break
+
+
+def _apart(graph: Graph) -> Iterator[tuple[Value, Value]]:
+    """The results that XLA has where an operand is that they may not replace, which a pass lets their node read longer."""
+    for node in graph.walk():
+        if isinstance(node.op, Join):
+            continue
+        for output, result in node.outputs.items():
+            for name, operand in node.inputs.items():
+                homes = result.value.home, operand.value.home
+                if homes[0] is None or homes[1] is None or alias_of(node.op, output, name):
+                    continue
+                here, there = _placed(result.view, homes[0]), _placed(operand.view, homes[1])
+                if overlap(here.slice, there.slice):
+                    yield result.value, operand.value
 
 
 # --- steps --------------------------------------------------------------------------------------------

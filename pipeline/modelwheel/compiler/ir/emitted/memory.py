@@ -50,16 +50,6 @@ def reading_from(thunk: p.Thunk, old: Slice, new: Slice) -> p.Thunk | None:
     return None
 
 
-def _updating(thunk: p.Thunk, old: Slice, new: Slice) -> p.Thunk | None:
-    """`thunk` with the value that it updates in place moved to `new`; None if it does not."""
-    if not isinstance(thunk, p.Kernel) or thunk.results != (old,) or old not in thunk.arguments:
-        return None
-    if any(overlap(part, old) for part in thunk.arguments if part != old):
-        return None
-    arguments = tuple(new if part == old else part for part in thunk.arguments)
-    return thunk.model_copy(update={"arguments": arguments, "results": (new,)})
-
-
 def writing_to(thunk: p.Thunk, new: Slice) -> p.Thunk:
     """`thunk`, a kernel with one result, a pooling or a product, with its result moved to `new`."""
     match thunk:
@@ -78,24 +68,20 @@ def writing_to(thunk: p.Thunk, new: Slice) -> p.Thunk:
 
 
 def moved_readers(
-    thunks: Sequence[p.Thunk], start: int, old: Slice, new: Slice, *, updates: bool = False
+    thunks: Sequence[p.Thunk], start: int, old: Slice, new: Slice
 ) -> dict[int, p.Thunk] | None:
-    """The thunks by position that read what the one at `start` wrote, with it elsewhere; None if one cannot.
-
-    With `updates`, for a place where nothing else will be, also those that update it, and all that read it later.
-    """
+    """The thunks by position that read what the one at `start` wrote, with it elsewhere; None if one cannot."""
     changed: dict[int, p.Thunk] = {}
     for position, thunk in enumerate(thunks[start + 1 :], start + 1):
         inner = tuple(walk((thunk,)))[1:]
         if any(overlap(part, old) for one in inner for part in slices(one)):
             return None
         if any(overlap(part, old) for part in read(thunk)):
-            moved = _updating(thunk, old, new) if updates else None
-            moved = moved or reading_from(thunk, old, new)
+            moved = reading_from(thunk, old, new)
             if moved is None:
                 return None
             changed[position] = moved
-        if any(overlap(part, old) for part in written(changed.get(position, thunk))):
+        if any(overlap(part, old) for part in written(thunk)):
             break
     return changed
 
