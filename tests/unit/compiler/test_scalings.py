@@ -5,13 +5,11 @@ from __future__ import annotations
 import pytest
 
 from modelwheel.compiler.ir.assignment.assign import assign
-from modelwheel.compiler.ir.emitted import thunks as p
 from modelwheel.compiler.ir.graph import Graph
 from modelwheel.compiler.passes.scalings import DecodeScalings
 from modelwheel.program import ops
 from tests.support.graphs import lines_after
 from tests.support.modules import Emission
-from tests.support.thunks import dense
 
 IMAGES = """
 f {
