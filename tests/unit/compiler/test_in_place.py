@@ -1,28 +1,32 @@
-"""Results that are written over the residuals that are added to them."""
+"""Sums that are where results will be, and results that are written over the residuals that are added to them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from modelwheel.compiler.ir.emitted import thunks as p
-from modelwheel.compiler.ir.emitted.memory import Memory
-from modelwheel.compiler.ir.emitted.thunk_walk import read, written
-from modelwheel.compiler.passes.in_place import sum_in_results, write_over_addends
-from modelwheel.program.arrays import Allocation, AllocationKind, Slice
-from tests.support.thunks import dense
+from modelwheel.compiler.passes import optimise
+from modelwheel.program import ops
+from modelwheel.program.arrays import Allocation, Slice
+from modelwheel.program.steps import Step
+from modelwheel.program.view import View
+from tests.support.programs import array, dense, dot, kernel, loop, pointwise
 
 _ROWS, _COLUMNS = 64, 256
 _SIZE = _ROWS * _COLUMNS * 4
-X, WEIGHTS, SUMS, FIRST, SECOND, LAST = range(6)
-"""Allocations: two results, of which the second has the first as its addend."""
+X, W, Y, SUMS, FIRST, SECOND, THIRD = range(7)
+"""Allocations: an input, weights, a result, memory for sums, and what products compute."""
+ALLOCATIONS = (
+    Allocation(index=X, size=_SIZE, kind="parameter", parameter=0),
+    Allocation(index=W, size=1 << 18, kind="constant", constant_offset=0, sha256="ab" * 32),
+    Allocation(index=Y, size=_SIZE, kind="output"),
+    *(Allocation(index=index, size=_SIZE, kind="temporary") for index in range(SUMS, THIRD + 1)),
+)
 
 
-def _place(allocation: int, size: int = _SIZE) -> Slice:
-    return Slice(allocation=allocation, offset=0, size=size)
+def _whole(allocation: int) -> Slice:
+    return Slice(allocation=allocation, offset=0, size=_SIZE)
 
 
 def _dot(
@@ -32,232 +36,162 @@ def _dot(
     lhs: int = X,
     columns: int = _COLUMNS,
     rows: int = _ROWS,
-) -> p.Dot:
-    size = rows * columns * 4
-    return p.Dot(
-        operations=1,
-        lhs=dense((rows, _COLUMNS), lhs),
-        rhs=dense((_COLUMNS, columns), WEIGHTS),
-        out=dense((rows, columns), SUMS),
-        lhs_batch=(),
-        rhs_batch=(),
-        lhs_contracting=(1,),
-        rhs_contracting=(0,),
-        epilogue=p.Epilogue(
-            result=_place(result, size),
-            addend=None if addend is None else _place(addend, size),
-        ),
+) -> Step:
+    operands = {} if addend is None else {"addend": dense((rows, columns), addend)}
+    step = dot(
+        dense((rows, _COLUMNS), lhs),
+        dense((_COLUMNS, columns), W),
+        dense((rows, columns), result),
+        epilogue=ops.Epilogue(),
+        accumulator=dense((rows, columns), SUMS),
     )
+    return step.model_copy(update={"inputs": {**step.inputs, **operands}})
 
 
-def _kernel(*arguments: int, result: int = LAST) -> p.Kernel:
-    return p.Kernel(
-        operations=1,
-        symbol="k",
-        workgroups=(1, 1, 1),
-        arguments=tuple(map(_place, arguments)),
-        results=(_place(result),),
-    )
+def _kernel(*sources: int, result: int = Y) -> Step:
+    return kernel(tuple(map(_whole, sources)), _whole(result))
 
 
-def _memory(kinds: dict[int, AllocationKind], results: Sequence[Slice] = ()) -> Memory:
-    allocations = [
-        Allocation(index=index, size=_SIZE, kind=kinds.get(index, "temporary"))
-        for index in range(LAST + 1)
-    ]
-    return Memory(allocations, results)
+def _optimised(steps: Sequence[Step], result: int = Y) -> tuple[tuple[Step, ...], int]:
+    """The steps, and the bytes of their temporaries."""
+    after, allocations = optimise(steps, ALLOCATIONS, [_whole(result)])
+    return after, sum(a.size for a in allocations if a.kind == "temporary")
 
 
-def _places(thunk: p.Thunk) -> tuple[Slice | None, Slice]:
-    """The addend and the result of a product."""
-    assert isinstance(thunk, p.Dot)
-    assert thunk.epilogue is not None
-    return thunk.epilogue.addend, thunk.epilogue.result
+def _is_over(step: Step) -> bool:
+    """Whether the result of a product is where its addend was."""
+    assert "addend" in step.inputs
+    return step.inputs["addend"].slice == step.outputs["out"].slice
+
+
+# --- results over addends -----------------------------------------------------------------------------
 
 
 def test_a_result_is_where_its_addend_was() -> None:
-    thunks = (_dot(FIRST), _kernel(FIRST), _dot(SECOND, FIRST), _kernel(SECOND))
-    first, _, second, last = write_over_addends(thunks, _memory({}))
-    assert first == thunks[0]
-    assert _places(second) == (_place(FIRST), _place(FIRST))
-    assert isinstance(last, p.Kernel)
-    assert last.arguments == (_place(FIRST),)
+    steps = (_dot(FIRST), _dot(SECOND, FIRST), _dot(THIRD, SECOND), _kernel(THIRD))
+    (_, second, third, last), size = _optimised(steps)
+    assert _is_over(second)
+    assert _is_over(third)
+    assert last.inputs["argument0"].slice == third.outputs["out"].slice
+    assert size == _SIZE
 
 
-def test_one_after_the_other() -> None:
-    thunks = (_dot(FIRST), _dot(SECOND, FIRST), _dot(LAST, SECOND), _kernel(LAST, result=X))
-    *_, second, third, last = write_over_addends(thunks, _memory({}))
-    assert _places(second) == _places(third) == (_place(FIRST), _place(FIRST))
-    assert isinstance(last, p.Kernel)
-    assert last.arguments == (_place(FIRST),)
-
-
-def test_an_addend_moves_if_its_memory_is_used_again() -> None:
+def test_what_xla_writes_where_the_addend_was_is_elsewhere() -> None:
     again = _kernel(X, result=FIRST)
-    thunks = (_dot(FIRST), _kernel(FIRST), _dot(SECOND, FIRST), again, _kernel(SECOND))
-    memory = _memory({})
-    first, reader, second, between, last = write_over_addends(thunks, memory)
-    own = _places(first)[1]
-    assert memory.is_own(own)
-    assert _places(second) == (own, own)
-    assert between == again
-    for kernel in (reader, last):
-        assert isinstance(kernel, p.Kernel)
-        assert kernel.arguments == (own,)
+    steps = (_dot(FIRST), _dot(SECOND, FIRST), again, _kernel(SECOND, FIRST))
+    (_, second, between, last), size = _optimised(steps)
+    assert _is_over(second)
+    assert last.inputs["argument0"].slice == second.outputs["out"].slice
+    assert last.inputs["argument1"].slice == between.outputs["result0"].slice
+    assert size == 2 * _SIZE
 
 
-def test_what_an_addend_has_replaced_moves_with_it() -> None:
-    # `again` writes where the first is while the third is read: all three move.
-    again = _kernel(X, result=FIRST)
-    thunks = (_dot(FIRST), _dot(SECOND, FIRST), _dot(LAST, SECOND), again, _kernel(LAST, result=X))
-    memory = _memory({})
-    first, second, third, between, last = write_over_addends(thunks, memory)
-    own = _places(first)[1]
-    assert memory.is_own(own)
-    assert _places(second) == _places(third) == (own, own)
-    assert between == again
-    assert isinstance(last, p.Kernel)
-    assert last.arguments == (own,)
-
-
-def test_what_an_addend_has_replaced_stays_with_it_if_no_product_has_written_it() -> None:
-    again = _kernel(X, result=FIRST)
-    before = (_kernel(X, result=FIRST), _dot(SECOND, FIRST))
-    thunks = (*before, _dot(LAST, SECOND), again, _kernel(LAST, result=X))
-    _, second, third, *_ = write_over_addends(thunks, _memory({}))
-    assert _places(second) == (_place(FIRST), _place(FIRST))
-    assert _places(third) == (_place(FIRST), _place(LAST))
-
-
-def test_what_is_written_when_nobody_reads_the_result_any_more_spoils_nothing() -> None:
-    thunks = (_dot(FIRST), _dot(SECOND, FIRST), _kernel(SECOND), _kernel(X, result=FIRST))
-    _, second, *_ = write_over_addends(thunks, _memory({}))
-    assert _places(second) == (_place(FIRST), _place(FIRST))
+def test_in_an_iteration_too() -> None:
+    body = (_dot(FIRST), _dot(SECOND, FIRST), _kernel(SECOND))
+    ((step,), _) = _optimised((loop(*body),))
+    assert _is_over(step.regions[1][1])
 
 
 @pytest.mark.parametrize(
-    ("thunks", "memory"),
+    ("steps", "result"),
     [
-        ((_dot(FIRST), _dot(SECOND, FIRST), _kernel(SECOND, FIRST)), _memory({})),
-        ((_dot(FIRST), _dot(SECOND, FIRST), _kernel(FIRST)), _memory({})),
-        ((_dot(SECOND, FIRST), _kernel(SECOND)), _memory({FIRST: "parameter"})),
-        ((_dot(FIRST), _dot(SECOND, FIRST)), _memory({}, [_place(SECOND)])),
-        ((_dot(FIRST), _dot(SECOND, FIRST)), _memory({}, [_place(FIRST)])),
-        ((_dot(FIRST), _dot(SECOND, FIRST, lhs=FIRST), _kernel(SECOND)), _memory({})),
-        (
-            (
-                _dot(FIRST),
-                _dot(SECOND, FIRST),
-                p.Sort(
-                    operations=1,
-                    comparator="c",
-                    axis=0,
-                    operands=(dense((_ROWS, _COLUMNS), SECOND),),
-                ),
-            ),
-            _memory({}),
-        ),
-        ((_kernel(X, result=FIRST), _dot(SECOND, FIRST), _kernel(X, result=FIRST), _kernel(SECOND)), _memory({})),
+        ((_dot(FIRST), _dot(SECOND, FIRST), _kernel(SECOND, FIRST)), Y),
+        ((_dot(SECOND, X), _kernel(SECOND)), Y),
+        ((_dot(FIRST), _dot(Y, FIRST)), Y),
+        ((_dot(Y), _dot(SECOND, Y), _kernel(SECOND, result=THIRD)), Y),
+        ((_dot(FIRST), _dot(SECOND, FIRST, lhs=FIRST), _kernel(SECOND)), Y),
+        ((_dot(FIRST), loop(_dot(SECOND, FIRST), _kernel(SECOND))), Y),
     ],
     ids=[
-        "read with the result",
         "read later",
         "an input",
         "a result of the program",
         "the addend a result of the program",
         "read as an operand",
-        "changed in place",
-        "not by a product, and used again",
+        "read in other iterations",
     ],
-)  # fmt: skip
-def test_the_result_stays_where_it_is(thunks: tuple[p.Thunk, ...], memory: Memory) -> None:
-    assert write_over_addends(thunks, memory) == thunks
+)
+def test_the_result_stays_elsewhere(steps: tuple[Step, ...], result: int) -> None:
+    after, _ = _optimised(steps, result)
+    inner = [one for step in after for one in (step, *(s for r in step.regions for s in r))]
+    assert [_is_over(step) for step in inner if "addend" in step.inputs] in ([False], [])
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(64, 257), (64, 264), (3, 256)])
 def test_parts_of_vectors_and_small_results_stay(rows: int, columns: int) -> None:
-    second = _dot(SECOND, FIRST, rows=rows, columns=columns)
-    thunks = (_dot(FIRST, rows=rows, columns=columns), second)
-    assert write_over_addends(thunks, _memory({})) == thunks
+    sizes = [a.model_copy(update={"size": 1 << 18}) for a in ALLOCATIONS]
+    part = Slice(allocation=SECOND, offset=0, size=rows * columns * 4)
+    first, second = (
+        _dot(FIRST, rows=rows, columns=columns),
+        _dot(SECOND, FIRST, rows=rows, columns=columns),
+    )
+    target = part.model_copy(update={"allocation": Y})
+    (_, after, _), _ = optimise((first, second, kernel(part, target)), sizes, [target])
+    assert not _is_over(after)
 
 
-def test_sums_are_where_the_result_is() -> None:
-    apart, added = _dot(FIRST), _dot(FIRST, SECOND)
-    over = _dot(FIRST, FIRST)
-    for thunk, summed in zip(
-        (apart, added, over), sum_in_results((apart, added, over)), strict=True
-    ):
-        assert isinstance(summed, p.Dot)
-        assert summed.out.slice == _place(FIRST)
-        assert summed.model_copy(update={"out": thunk.out}) == thunk
+# --- sums in results ----------------------------------------------------------------------------------
+
+
+def _sums(step: Step) -> tuple[Slice, Slice]:
+    return step.outputs["accumulator"].slice, step.outputs["out"].slice
+
+
+@pytest.mark.parametrize("addend", [None, THIRD, FIRST])
+def test_sums_are_where_the_result_is(addend: int | None) -> None:
+    steps = (
+        _kernel(X, result=THIRD),
+        _kernel(X, result=FIRST),
+        _dot(FIRST, addend),
+        _kernel(FIRST),
+    )
+    after, size = _optimised(steps)
+    sums, result = _sums(next(step for step in after if isinstance(step.op, ops.Dot)))
+    assert sums == result
+    assert size <= 2 * _SIZE
+
+
+def test_sums_of_a_loop_too() -> None:
+    ((step,), size) = _optimised((loop(_dot(FIRST), _kernel(FIRST)),))
+    sums, result = _sums(step.regions[1][0])
+    assert sums == result
+    assert size == _SIZE
 
 
 @pytest.mark.parametrize(
-    "thunk",
-    [
-        _dot(X),
-        _dot(FIRST, lhs=FIRST),
-        _dot(FIRST, FIRST, lhs=FIRST),
-        _dot(SUMS),
-        _dot(FIRST).model_copy(update={"epilogue": None}),
-        _kernel(X),
-    ],
-    ids=[
-        "over an operand",
-        "over another one",
-        "over an operand that is added too",
-        "the same already",
-        "nothing follows",
-        "no product",
-    ],
+    "step",
+    [_dot(FIRST, lhs=FIRST), _dot(FIRST, FIRST, lhs=FIRST)],
+    ids=["over an operand", "over one that is added too"],
 )
-def test_sums_stay_where_they_are(thunk: p.Thunk) -> None:
-    assert sum_in_results((thunk,)) == (thunk,)
+def test_sums_stay_where_they_are(step: Step) -> None:
+    (_, after, _), _ = _optimised((_kernel(X, result=FIRST), step, _kernel(FIRST)))
+    sums, result = _sums(after)
+    assert sums != result
 
 
-# --- any program ----------------------------------------------------------------------------------
+def test_sums_of_a_convolution_over_its_addend_stay() -> None:
+    """Its kernel reads all addends after the first sums are written."""
+    out, sums = (array((2, 5, 8), (2, 1, 0), where) for where in (FIRST, SUMS))
+    step = pointwise(X, W, FIRST, ops.Epilogue())
+    for over in (True, False):
+        added = out if over else array((2, 5, 8), (2, 1, 0), THIRD)
+        changed = step.model_copy(
+            update={
+                "inputs": {**step.inputs, "addend": added},
+                "outputs": {"out": out, "accumulator": sums},
+            }
+        )
+        before = kernel(_whole(X), added.slice)
+        target = Slice(allocation=Y, offset=0, size=out.slice.size)
+        steps = (before, changed, kernel(out.slice, target))
+        (_, after, _), _ = optimise(steps, ALLOCATIONS, [target])
+        found, result = _sums(after)
+        assert (found == result) is not over
+        assert _is_over(after) is over
 
 
-@st.composite
-def _programs(draw: st.DrawFn) -> tuple[p.Thunk, ...]:
-    """Products, with and without something that is added, and kernels; nothing is read before it is written."""
-    full, thunks = {X}, list[p.Thunk]()
-    places = [FIRST, SECOND, SUMS, LAST, LAST + 1]
-    for _ in range(draw(st.integers(2, 9))):
-        lhs, result = draw(st.sampled_from(sorted(full))), draw(st.sampled_from(places))
-        addend = draw(st.none() | st.sampled_from(sorted(full)))
-        sums = draw(st.sampled_from([place for place in places if place not in (lhs, addend)]))
-        if draw(st.integers(0, 3)) == 0:
-            thunks.append(_kernel(lhs, result=result))
-        else:
-            dot = _dot(result, addend, lhs=lhs)
-            thunks.append(dot.model_copy(update={"out": dense((_ROWS, _COLUMNS), sums)}))
-            full.discard(sums)
-        full.add(result)
-    return (*thunks, _kernel(*sorted(full), result=LAST + 1))
-
-
-def _seen(thunks: Sequence[p.Thunk], results: Sequence[Slice]) -> list[list[int]]:
-    """What each thunk reads, and callers in the end: the numbers of the thunks that wrote it."""
-    content: dict[Slice, int] = {}
-    seen = []
-    for number, thunk in enumerate(thunks):
-        sums = thunk.out.slice if isinstance(thunk, p.Dot) else None
-        # In any order: `read` has none.
-        seen.append(sorted(content.get(part, -1) for part in read(thunk)))
-        for part in written(thunk):
-            content[part] = -2 if part == sums else number
-        content[written(thunk)[-1]] = number
-    return [*seen, [content.get(part, -1) for part in results]]
-
-
-@given(_programs())
-def test_every_thunk_reads_what_it_read_before(thunks: tuple[p.Thunk, ...]) -> None:
-    allocations = [
-        Allocation(index=index, size=_SIZE, kind="parameter" if index == X else "temporary")
-        for index in range(LAST + 2)
-    ]
-    results = [_place(LAST + 1)]
-    memory = Memory(allocations, results)
-    changed = sum_in_results(write_over_addends(thunks, memory))
-    assert _seen(changed, results) == _seen(thunks, results)
+def test_a_step_without_an_epilogue_has_no_other_memory() -> None:
+    views: dict[str, View] = {"lhs": dense((4, 4), X), "rhs": dense((4, 4), W)}
+    step = dot(views["lhs"], views["rhs"], dense((4, 4), Y))
+    result = step.outputs["out"].slice
+    assert optimise((step,), ALLOCATIONS, [result])[0] == (step,)

@@ -21,8 +21,10 @@ from ..ir.hlo import Module
 from ..ir.lift import lift
 from .embedding_bags import FuseEmbeddingBags
 from .erase_dead import EraseDead
+from .fork_branches import ForkBranches
 from .scalings import DecodeScalings
 from .strips import ChainStrips
+from .sums_in_results import SumInResults
 
 
 class Pass(Protocol):
@@ -39,7 +41,9 @@ class Pass(Protocol):
 PIPELINE: tuple[Pass, ...] = (
     FuseEmbeddingBags(),  # Looks for steps that are decoded already: anywhere before the last.
     DecodeScalings(),  # Kernels that are left here are part of no product and of no chain.
+    SumInResults(),  # Before strips and branches are made, whose memory it is otherwise.
     ChainStrips(),  # Convolutions are final: they have their epilogues, and loops their windows.
+    ForkBranches(),  # Loops and the products before them are final.
     EraseDead(),  # Last: other passes leave nodes behind whose values they have taken from elsewhere.
 )
 """In order. Each entry has a comment that says why it stands there."""

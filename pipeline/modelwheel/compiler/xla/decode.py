@@ -30,9 +30,7 @@ from ..ir.match import array_of
 from ..ir.op_origins import origin_of
 from ..ir.operations import operations_of
 from ..passes import optimise
-from ..passes.branches import join_branches
 from ..passes.epilogues import Emitted
-from ..passes.in_place import sum_in_results, write_over_addends
 from ..passes.joining import join_epilogues
 from ..passes.recognise.convolutions import convolution
 from ..passes.recognise.products import product
@@ -96,8 +94,6 @@ def decode(
     results = tuple(_results(hlo, where))
     memory = Memory(allocations, [one.slice for one in results])
     thunks = _ThunkDecoder(hlo, memory).sequence(result.thunk_sequence, memory)
-    thunks = sum_in_results(write_over_addends(thunks, memory))
-    thunks = join_branches(thunks, memory)
     places = [result.slice for result in results]
     steps, allocations = optimise(lower(thunks), memory.all_allocations, places, module=hlo)
     program = Program(

@@ -1,7 +1,7 @@
 """Gives the values of a graph memory, and makes it a program again.
 
 Values that are tied (see `graph`) are one block: they keep their distances. So do an output and an input that it may
-replace, where XLA has both in one place. Parameters, constants and results stay where they are; all other blocks get
+replace, where XLA has both in one place or it pays (see `in_place`). Parameters, constants and results stay where they are; all other blocks get
 places in one allocation, those that XLA planned among them: the plan that takes the fewest bytes is chosen, and of equal
 ones XLA's.
 
@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from ....program.aliases import alias_of, is_same
+from ....program.aliases import alias_of
 from ....program.arrays import Allocation, Slice, overlap
 from ....program.steps import Step
 from ....program.view import View
-from ..graph import INSIDE, Graph, Join, Node, Operand, Piece, Region, Value
+from ..graph import Graph, Join, Node, Operand, Piece, Region, Value
 from .blocks import Block, Place, Use, plan
+from .in_place import in_place, over_addend, placed
 from .lifetimes import Lifetimes
 from .proof import UnprovenError, named, prove
 
@@ -29,9 +30,20 @@ def assign(graph: Graph) -> tuple[tuple[Step, ...], tuple[Allocation, ...]]:
         UnprovenError: Memory cannot be what the graph says; an error in a pass.
     """
     shared = _shared(graph.allocations)
-    places, size = _Memory(graph).places(shared)
+    places, size = _places(graph, shared)
     prove(graph, places)
     return tuple(_steps(graph.body, places)), tuple(_allocations(graph, places, shared, size))
+
+
+def _places(graph: Graph, shared: int) -> tuple[dict[Value, Slice], int]:
+    """Where each value is, and the bytes of the shared allocation."""
+    memory = _Memory(graph)
+    places, size = memory.places(shared)
+    if memory.replace_addends():
+        others, other_size = memory.places(shared)
+        if other_size <= size:
+            return others, other_size
+    return places, size
 
 
 def _allocations(
@@ -66,6 +78,7 @@ class _Memory:
         self._lifetimes = Lifetimes(graph)
         self._parents: dict[Value, tuple[Value, int]] = {}
         self._apart = list(_apart(graph))
+        self._trusted = not graph.changed
         for node in graph.walk():
             self._tie_what_must_be(node)
         for node in graph.walk():
@@ -100,7 +113,7 @@ class _Memory:
             list(blocks.values()),
             shared,
             frozenset({*temporary, shared}),
-            trusted=not self._graph.changed,
+            trusted=self._trusted,
         )
         origins = dict(zip(blocks, found, strict=True))
         return {
@@ -111,6 +124,48 @@ class _Memory:
             )
             for value, first, way in members
         }, size
+
+    def replace_addends(self) -> int:
+        """Puts results over the addends of their products where that pays and nobody needs what was there."""
+        fixed = {piece.value for piece, _ in self._graph.results}
+        temporary = {a.index for a in self._graph.allocations if a.kind == "temporary"}
+        blocks: dict[Value, list[Value]] = {}
+        for value in self._lifetimes.values:
+            blocks.setdefault(self._first(value)[0], []).append(value)
+            if value.home is not None and value.home.allocation not in temporary:
+                fixed.add(value)
+        replaced = 0
+        for node in self._graph.walk():
+            if (found := over_addend(node)) is None:
+                continue
+            value, piece = found
+            first, second = self._first(value)[0], self._first(piece.value)[0]
+            if first is second or not fixed.isdisjoint(blocks[first] + blocks[second]):
+                continue
+            may = self._may_meet(value, piece.value)
+            if may and self._may_replace(value, piece, blocks[first], blocks[second]):
+                self._tie(node, value, piece)
+                blocks[first] += blocks.pop(second)
+                replaced += 1
+        self._trusted &= not replaced
+        return replaced
+
+    def _may_replace(
+        self, value: Value, piece: Piece, ours: Sequence[Value], theirs: Sequence[Value]
+    ) -> bool:
+        """Whether two blocks can be one, in which a value is where some bytes of another one end."""
+        distance = self._first(value)[1] + piece.at - piece.offset - self._first(piece.value)[1]
+        for mine in ours:
+            for other in theirs:
+                way = distance + self._first(other)[1] - self._first(mine)[1]
+                is_end = mine is value and other is piece.value
+                for use in self._lifetimes.of(mine):
+                    for before in self._lifetimes.of(other):
+                        moved = _moved(before, way)
+                        ends = is_end and before.last == use.first
+                        if moved.overlaps(use) and moved.meets(use) and not ends:
+                            return False
+        return True
 
     def _tie_what_must_be(self, node: Node) -> None:
         """Ties what must be in one place."""
@@ -168,28 +223,6 @@ def _moved(use: Use, way: int) -> Use:
     return Use(use.start + way, use.size, use.first, use.last, use.path)
 
 
-def in_place(node: Node) -> Iterator[tuple[Value, Piece]]:
-    """The results that XLA has where an operand is that they may replace, each with these bytes of the operand."""
-    if isinstance(node.op, Join):
-        return
-    for output, result in node.outputs.items():
-        for name, operand in node.inputs.items():
-            alias = alias_of(node.op, output, name)
-            if alias is None or alias.must or not alias.exact or result.value.home is None:
-                continue
-            if operand.value.home is None:
-                continue
-            here = _placed(result.view, result.value.home)
-            there = _placed(operand.view, operand.value.home)
-            if is_same(here, there):
-                part = operand.view.slice
-                yield (
-                    result.value,
-                    Piece(operand.value, part.offset, part.size, result.view.slice.offset),
-                )
-                break
-
-
 def _apart(graph: Graph) -> Iterator[tuple[Value, Value]]:
     """The results that XLA has where an operand is that they may not replace, which a pass lets their node read longer."""
     for node in graph.walk():
@@ -200,7 +233,7 @@ def _apart(graph: Graph) -> Iterator[tuple[Value, Value]]:
                 homes = result.value.home, operand.value.home
                 if homes[0] is None or homes[1] is None or alias_of(node.op, output, name):
                     continue
-                here, there = _placed(result.view, homes[0]), _placed(operand.view, homes[1])
+                here, there = placed(result.view, homes[0]), placed(operand.view, homes[1])
                 if overlap(here.slice, there.slice):
                     yield result.value, operand.value
 
@@ -213,7 +246,7 @@ def _steps(region: Region, places: Mapping[Value, Slice]) -> Iterator[Step]:
         if isinstance(node.op, Join):
             continue
         inputs = {role: _view(operand, places) for role, operand in node.inputs.items()}
-        outputs = {role: _placed(r.view, places[r.value]) for role, r in node.outputs.items()}
+        outputs = {role: placed(r.view, places[r.value]) for role, r in node.outputs.items()}
         yield Step(
             op=node.op,
             inputs=inputs,
@@ -225,12 +258,4 @@ def _steps(region: Region, places: Mapping[Value, Slice]) -> Iterator[Step]:
 
 
 def _view(operand: Operand, places: Mapping[Value, Slice]) -> View:
-    return _placed(operand.view, places[operand.value])
-
-
-def _placed(view: View, place: Slice) -> View:
-    """A view inside of a value that is somewhere."""
-    part = view.slice
-    assert part.allocation == INSIDE
-    moved = {"allocation": place.allocation, "offset": place.offset + part.offset}
-    return view.model_copy(update={"slice": part.model_copy(update=moved)})
+    return placed(operand.view, places[operand.value])

@@ -27,6 +27,10 @@ class Use:
     last: int
     path: Path = ()
 
+    def overlaps(self, other: Use) -> bool:
+        """Whether both have bytes in common, if their offsets are from one place."""
+        return self.start < other.start + other.size and other.start < self.start + self.size
+
     def meets(self, other: Use) -> bool:
         """Whether both are in use at one time."""
         if not self.path or not other.path:
@@ -137,7 +141,8 @@ def _kept(places: _Places, candidates: Iterable[Block], *, trusted: bool) -> _Pl
     kept = dict(places)
     for block in candidates:
         assert block.home is not None
-        if trusted or not any(_meet(block, block.home, *one) for one in kept.items()):
+        is_inside = block.home.offset + block.start >= 0
+        if trusted or (is_inside and not any(_meet(block, block.home, *o) for o in kept.items())):
             kept[block] = block.home
     return kept
 

@@ -335,10 +335,6 @@ def _conditional(choice: t.Conditional) -> Step:
     )
 
 
-def _branches(branches: t.Branches) -> Step:
-    return Step(op=ops.Branches(), regions=tuple(map(lower, branches.branches)))
-
-
 # --- others -------------------------------------------------------------------------------------------
 
 
@@ -383,7 +379,6 @@ _LOWER: Mapping[type[Any], Callable[[Any], Step]] = {
     t.Lookup: _lookup,
     t.While: _while,
     t.Conditional: _conditional,
-    t.Branches: _branches,
     t.Sort: _sort,
     t.TopK: _top_k,
     t.Fft: _fft,

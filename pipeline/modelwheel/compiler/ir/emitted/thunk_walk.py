@@ -18,7 +18,7 @@ def walk(thunks: tuple[p.Thunk, ...]) -> Iterator[p.Thunk]:
         if isinstance(thunk, p.While):
             yield from walk(thunk.condition)
             yield from walk(thunk.body)
-        elif isinstance(thunk, p.Conditional | p.Branches):
+        elif isinstance(thunk, p.Conditional):
             for branch in thunk.branches:
                 yield from walk(branch)
 
@@ -57,8 +57,6 @@ def slices(thunk: p.Thunk) -> tuple[Slice, ...]:
             return (thunk.condition_value,) if thunk.condition_value else ()
         case p.Conditional():
             return (thunk.index,)
-        case p.Branches():
-            return ()
         case p.Sort():
             return tuple(operand.slice for operand in thunk.operands)
         case p.TopK():

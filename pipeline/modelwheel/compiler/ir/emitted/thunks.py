@@ -310,13 +310,6 @@ class Conditional(_Step):
     branches: tuple[tuple[Thunk, ...], ...]
 
 
-class Branches(_Step):
-    """Sequences that may run at the same time, or one after the other: none uses memory that another writes."""
-
-    kind: Literal["branches"] = "branches"
-    branches: tuple[tuple[Thunk, ...], ...]
-
-
 class Sort(_Step):
     """A sort of one or several arrays along one axis by a compiled comparator.
 
@@ -373,7 +366,6 @@ Thunk = Annotated[
     | CopyRows
     | While
     | Conditional
-    | Branches
     | Sort
     | TopK
     | Fft
