@@ -7,7 +7,7 @@ Each value has one producer, and users. A node has operands by role, as steps ha
 memory that a value has in the end is chosen by `assign`; what must be in one place is tied: a result to the value whose
 bytes it leaves where it does not write (`Result.base`), the pieces of a join to the whole, the state of a loop to itself.
 
-Only `Graph.replace`, `hoist` and `replace_uses`, `erasing` and `forking` change a graph; `SumInResults` changes results.
+Only `Graph.replace`, `hoist` and `replace_uses`, `erasing` and `forks` change a graph; `SumInResults` changes results.
 """
 
 from __future__ import annotations

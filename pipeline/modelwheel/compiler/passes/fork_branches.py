@@ -22,7 +22,7 @@ from ...program.ops import Branches, Dot, RandomState, While
 from ...thresholds import THRESHOLDS
 from ..ir.assignment.assign import assign
 from ..ir.assignment.proof import UnprovenError
-from ..ir.forking import Fork
+from ..ir.forks import Fork
 from ..ir.graph import Graph, Join, Node, Region
 
 _MOST_BETWEEN = 64
