@@ -256,7 +256,7 @@ def test_a_store_that_cannot_be_used(modelwheel: Modelwheel, spec: Path) -> None
 def test_internal_errors_are_reported_in_a_sentence(spec: Path, tmp_path: Path) -> None:
     script = (
         "import sys, modelwheel.engine.planning.plan\n"
-        "modelwheel.engine.planning.plan.plan = lambda *_: 1 // 0\n"
+        "modelwheel.engine.planning.plan.survey_all = lambda *_, **__: 1 // 0\n"
         "from modelwheel.cli import main\n"
         "sys.argv[0] = 'modelwheel'\nmain()"
     )

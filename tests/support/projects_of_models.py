@@ -183,7 +183,7 @@ class Linker:
         ):
             source, _, element = kernel.kernel.rpartition("_")
             if kernel not in self._kernels:
-                path = project / "src" / "kernels" / f"{source}.cpp"
+                (path,) = (project / "src" / "kernels").glob(f"*/{source}.cpp")
                 option = f"-DMODELWHEEL_ELEMENT={element}"
                 out = self._work / kernel.name
                 out.mkdir()

@@ -235,6 +235,32 @@ def test_a_loop_with_a_condition_goes_through_it() -> None:
     )
 
 
+def test_the_body_may_compute_the_condition_of_the_next_iteration() -> None:
+    """XLA leaves the condition empty then."""
+    flag = part(A, 64, 1)
+    body = (kernel(part(A), part(A), symbol="f"), kernel(part(A), flag, symbol="goes_on"))
+    steps = [
+        kernel(part(X), part(A)),
+        kernel(part(X), flag, symbol="begins"),
+        loop(*body, trip_count=None, value=flag),
+    ]
+    assert _is(
+        _text(steps, part(A)),
+        """
+        %1 u8[64] = kernel %0 u8[64] {symbol=k}
+        %2 u8[1] = kernel %0 u8[64] {symbol=begins}
+        %3, %4 = while condition=%5 pred[] (%1, %2) {trip_count=null}
+          condition(%6, %5):
+            yield %6
+          body(%7, %8):
+            %9 u8[64] into %7 = kernel %7 u8[64] {symbol=f}
+            %10 u8[1] = kernel %9 u8[64] {symbol=goes_on}
+            yield %9, %10
+        return %3
+        """,
+    )
+
+
 def test_branches_leave_what_they_write() -> None:
     """A branch that leaves memory alone hands on what was there."""
     index = part(X, 0, 4)

@@ -172,6 +172,8 @@ class Graph:
     """Whether values still are what XLA has at their homes."""
     module: Module | None = None
     """What XLA made the program of; `Node.covers` has names of its instructions."""
+    repeated: frozenset[str] = frozenset()
+    """The names of instructions for which XLA has several steps, such as copies before a sort."""
 
     def walk(self, region: Region | None = None) -> Iterator[Node]:
         """Every node in order; those inside of another one after it."""

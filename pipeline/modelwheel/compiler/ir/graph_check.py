@@ -106,7 +106,7 @@ def _check_users(graph: Graph) -> None:
 def _check_covers(graph: Graph) -> None:
     covered = Counter(name for node in graph.walk() for name in node.covers)
     for name, count in covered.items():
-        if count > 1:
+        if count > 1 and name not in graph.repeated:
             raise InvalidGraphError(f"{count} nodes compute the HLO instruction {name!r}")
 
 

@@ -13,6 +13,7 @@ Memory that nobody has written is an undefined value: nothing is refused here.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -54,6 +55,8 @@ def lift(
     lifter.sequence(steps, graph.body)
     for part in results:
         graph.results.append((lifter.read(part, graph.body), part))
+    covered = Counter(name for node in graph.walk() for name in node.covers)
+    graph.repeated = frozenset(name for name, count in covered.items() if count > 1)
     tidy(graph)
     return graph
 
@@ -167,7 +170,9 @@ class _Lifter:
         for steps in step.regions:
             inner = Region(owner=node)
             node.regions.append(inner)
-            if not steps:  # the condition of a loop with a known trip count
+            # The condition of a loop with a known trip count. Where bodies compute it for the next iteration, it is
+            # empty, too, but is read.
+            if not steps and "condition" not in step.inputs:
                 found.append([None] * len(places))
                 left.append([None] * len(places))
                 continue

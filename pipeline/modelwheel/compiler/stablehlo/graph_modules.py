@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
 from itertools import chain
 from typing import Any
 
+from ...errors import UnsupportedModelError
 from ..graphs.graphs import node_name
 from .canonical import canonical_form
 from .judge_module import MODULE_OP
@@ -34,7 +37,10 @@ def canonicalize_modules(graph_def: Any) -> None:
                 constants = [
                     n for n, given in enumerate(node.input) if _is_constant(given, by_name)
                 ]
-                _change_module(node, lambda text, c=constants: canonical_form(text, c), "inline")  # type: ignore[misc]
+                change = partial(canonical_form, constants=constants)
+                # XLA refuses a module that is wrong itself, and names the layer.
+                with suppress(UnsupportedModelError):
+                    _change_module(node, change, "inline")
 
 
 def _is_constant(tensor: str, nodes: Mapping[str, Any]) -> bool:
