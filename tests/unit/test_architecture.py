@@ -12,6 +12,8 @@ from typing import TypeAlias
 
 import pytest
 
+from modelwheel.compiler.passes import PIPELINE
+
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "pipeline" / "modelwheel"
 PAGE = ROOT / "docs" / "architecture.md"
@@ -188,3 +190,10 @@ def _importers(package: str) -> set[str]:
         for module in SOURCES
         if any(f"{name}.".startswith(f"{package}.") for name in imported_names(module))
     }
+
+
+def test_the_page_has_the_passes_in_their_order() -> None:
+    section = PAGE.read_text(encoding="utf-8").partition("## Passes")[2].partition("\n## ")[0]
+    assert re.findall(r"^\| `([a-z-]+)` \|", section, re.MULTILINE) == [
+        one.name for one in PIPELINE
+    ]
