@@ -199,3 +199,24 @@ def test_two_nodes_do_not_cover_one_instruction() -> None:
         node.covers = frozenset({"fusion.1"})
     with pytest.raises(InvalidGraphError, match=r"2 nodes compute the HLO instruction 'fusion\.1'"):
         check(graph)
+
+
+class _Spoil:
+    """A pass with a mistake: what a node reads is computed after it."""
+
+    name = "spoil"
+
+    def run(self, graph: Graph) -> int:
+        """Puts the nodes in the opposite order."""
+        graph.body.nodes.reverse()
+        graph.changed = True
+        return 1
+
+
+def test_a_mistake_in_a_pass_refuses_no_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = (_named("f", part(X), part(A)), _named("g", part(A), part(Y)))
+    monkeypatch.delenv("MODELWHEEL_VERIFY", raising=False)
+    assert optimise(steps, ALLOCATIONS, [part(Y)], [_Spoil()]) == (steps, ALLOCATIONS)
+    monkeypatch.setenv("MODELWHEEL_VERIFY", "1")
+    with pytest.raises((UnprovenError, InvalidGraphError)):
+        optimise(steps, ALLOCATIONS, [part(Y)], [_Spoil()])
