@@ -164,6 +164,8 @@ _REASONS = (
     ": the file system is read-only: make it writable",
     ": permission denied: correct the permissions",
     "; fix that, or choose another directory",
+    # What cannot be read of a content counts as damaged.
+    "; run the command again, which makes the file again, and check the disk if this repeats",
 )
 
 
