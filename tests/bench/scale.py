@@ -109,7 +109,7 @@ _, status, used = os.wait4(process.pid, 0)
 print(json.dumps([time.monotonic() - start, used.ru_utime + used.ru_stime, used.ru_maxrss * 1024]))
 sys.exit(os.waitstatus_to_exitcode(status))
 """
-"""Starts a command from a small process: on Linux, the most memory of a command counts that of whoever has started it."""
+"""Starts a command from a small process: on Linux, the most memory of a command counts that of the process that has started it."""
 
 
 @contextmanager

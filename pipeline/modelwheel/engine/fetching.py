@@ -25,7 +25,7 @@ Work: TypeAlias = Callable[[Callable[[], None]], _T]
 
 
 class _EndedError(BaseException):
-    """Nobody wants the result any more. Not an Exception, which whoever fetches would take for a failure."""
+    """Nobody wants the result any more. Not an Exception: code that fetches would take that for a failure."""
 
 
 @contextmanager

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 from .arrays import overlap
 from .ops import Alias, AnyOp, Mask
-from .steps import Step
+from .steps import Step, role_of
 from .view import View
-
-_NUMBER = re.compile(r"\d+$")
-
-
-def role_of(name: str) -> str:
-    """The role of an operand without its number: `argument3` is an `argument`."""
-    return _NUMBER.sub("", name)
 
 
 def alias_of(op: AnyOp, output: str, source: str) -> Alias | None:

@@ -61,9 +61,6 @@ OPERANDS: dict[Opcode, int] = {
 ACTIVATIONS: frozenset[Opcode] = frozenset({"tanh", "sigmoid", "gated_tanh"})
 """The operations that are more than an instruction of the CPU."""
 
-PREDICATES: frozenset[Opcode] = frozenset({"not", "eq", "ne", "lt", "le", "gt", "ge"})
-"""The operations whose results are true or false, whatever the operands are."""
-
 
 class Operation(JsonRecord):
     """One operation on scalars, with the type of its result."""

@@ -1,7 +1,7 @@
 """Operations: what the steps of a program compute, without the memory that they use.
 
 Each class has attributes only, and declares the operands of its steps: `INPUTS` and `OUTPUTS`. What an operand is in memory
-is a `View` of the step. So whoever asks what a step reads and writes, moves or prints it needs no case for each operation.
+is a `View` of the step. So code that moves a step, prints it, or asks what it reads and writes needs no case for each operation.
 """
 
 from __future__ import annotations

@@ -60,6 +60,11 @@ def operand_mistake(step: Step) -> str:
     )
 
 
+def role_of(name: str) -> str:
+    """The role of an operand without its number: `argument3` is an `argument`."""
+    return name.rstrip("0123456789")
+
+
 def numbered(role: str, views: Sequence[View]) -> dict[str, View]:
     """Operands of a role that has several, by their names: `role0`, `role1`, ..."""
     return {f"{role}{number}": view for number, view in enumerate(views)}
@@ -95,7 +100,7 @@ def _names(op: type[Op], side: str) -> _Names:
 def _mistake(side: str, operands: Mapping[str, View], names: _Names) -> str:
     """What is wrong with the names of some operands; empty if nothing is."""
     for name in operands:
-        role = name.rstrip("0123456789")
+        role = role_of(name)
         if name not in names.single and (role == name or role not in names.many):
             return f"has no {side} {name!r}"
     for name in names.required:

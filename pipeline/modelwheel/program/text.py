@@ -19,12 +19,11 @@ from typing import Any, TypeVar
 
 from ..dtypes import ElementType
 from ..util.records import JsonRecord
-from .aliases import role_of
 from .arrays import Allocation, ArrayShape, Slice
 from .expr import Expression, Operation
 from .ops import AnyOp, Role
 from .program import Program
-from .steps import Step
+from .steps import Step, role_of
 from .view import View
 
 _INDENT = "  "
@@ -143,7 +142,7 @@ def _shape(array: ArrayShape) -> str:
 
 
 def attributes(record: JsonRecord) -> str:
-    """What an operation has besides its kind, in braces; what it has by default is left out."""
+    """The attributes of an operation without its kind, in braces; defaults are left out."""
     shown = [
         f"{name}={_attribute(getattr(record, name))}"
         for name, field in type(record).model_fields.items()

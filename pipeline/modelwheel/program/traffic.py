@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from .arrays import Slice
 from .ops import Mask
 from .program import Program
-from .steps import Step
+from .steps import Step, role_of
 from .walk import total
 
 
@@ -21,7 +21,7 @@ def touched(step: Step) -> Iterator[tuple[Slice, int]]:
         yield part, min(part.size, _looked_up(step)) if name == "table" else part.size
     in_place = {alias.output for alias in step.op.ALIASES if alias.must}
     for name, view in step.outputs.items():
-        if name.rstrip("0123456789") not in in_place:
+        if role_of(name) not in in_place:
             yield view.slice, view.slice.size
 
 

@@ -35,7 +35,7 @@ def _erase(graph: Graph, *, joins_only: bool) -> int:
     for piece, _ in graph.results:
         live.value(piece.value)
     for node in graph.walk():
-        # A random state is advanced whoever reads it.
+        # A random state is advanced even if nothing reads it.
         is_root = isinstance(node.op, RandomState)
         if joins_only and not node.regions and not isinstance(node.op, Join):
             is_root = True
@@ -86,7 +86,7 @@ class _Live:
 
 
 def sources(node: Node, carried: Carried, value: Value) -> Iterator[Piece]:
-    """What a value of some state comes from: that after a node, or one that a region of a loop finds."""
+    """The values that become one value of some state: that after a node, or one that a region of a loop finds."""
     found: list[Piece | None]
     if not isinstance(node.op, While):
         found = list(carried.results)

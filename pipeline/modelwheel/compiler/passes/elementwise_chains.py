@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 
 from ...dtypes import ElementType
 from ...program.arrays import Slice, overlap
+from ...program.expr import ACTIVATIONS
 from ..ir.counters import Counters
 from ..ir.emitted import thunks as p
-from ..ir.emitted.elementwise import ACTIVATIONS, Plane
+from ..ir.emitted.elementwise import Plane
 from ..ir.emitted.thunk_walk import names_of_all
 from ..ir.hlo import Instruction, Module
 from .epilogues import Emitted, may_exchange

@@ -15,8 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from ....program.aliases import alias_of
 from ....program.arrays import Allocation, Slice, overlap
 from ....program.steps import Step
-from ....program.view import View
-from ..graph import Graph, Join, Node, Operand, Piece, Region, Value
+from ..graph import Graph, Join, Node, Piece, Region, Value
 from .blocks import Block, Place, Use, plan
 from .in_place import in_place, over_addend, placed
 from .lifetimes import Lifetimes
@@ -49,7 +48,7 @@ def _places(graph: Graph, shared: int) -> tuple[dict[Value, Slice], int]:
 def _allocations(
     graph: Graph, places: Mapping[Value, Slice], shared: int, size: int
 ) -> Iterator[Allocation]:
-    """Those of the graph without the last ones that are no longer in use: all that was there has moved."""
+    """The allocations of the graph, without the last ones that are no longer in use: all that was there has moved."""
     used = {shared} if size else set()
     used |= {place.allocation for place in places.values()}
     used |= {a.index for a in graph.allocations if a.kind != "temporary"}
@@ -245,7 +244,7 @@ def _steps(region: Region, places: Mapping[Value, Slice]) -> Iterator[Step]:
     for node in region.nodes:
         if isinstance(node.op, Join):
             continue
-        inputs = {role: _view(operand, places) for role, operand in node.inputs.items()}
+        inputs = {role: placed(o.view, places[o.value]) for role, o in node.inputs.items()}
         outputs = {role: placed(r.view, places[r.value]) for role, r in node.outputs.items()}
         yield Step(
             op=node.op,
@@ -255,7 +254,3 @@ def _steps(region: Region, places: Mapping[Value, Slice]) -> Iterator[Step]:
             operations=node.operations,
             origin=node.origin,
         )
-
-
-def _view(operand: Operand, places: Mapping[Value, Slice]) -> View:
-    return placed(operand.view, places[operand.value])

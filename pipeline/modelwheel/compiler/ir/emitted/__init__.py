@@ -1,1 +1,1 @@
-"""What XLA emits, as records with memory in them: the form of the passes that are not on the graph yet."""
+"""Records of what XLA emits, with memory in them: the form of the passes that are not on the graph yet."""

@@ -19,8 +19,6 @@ Opcode: TypeAlias = Literal[
     "sigmoid",
     "gated_tanh",
 ]
-ACTIVATIONS = ("tanh", "sigmoid", "gated_tanh")
-"""The operations that are more than an instruction of the CPU; the last is the sigmoid of its first operand times the tanh of its second."""
 
 
 class Operation(JsonRecord):

@@ -97,7 +97,7 @@ def _epilogue(product: t.Product) -> ops.Epilogue | None:
 
 
 def _operands(product: t.Product) -> dict[str, View]:
-    """What the epilogue of a product reads."""
+    """The operands of a product's epilogue, by role."""
     epilogue, out = product.epilogue, product.arrays[-1]
     if epilogue is None:
         return {}
@@ -145,7 +145,7 @@ def _pooling_op(pool: t.Pooling) -> ops.Pooling:
 
 
 def _images(pool: t.Pooling) -> View:
-    """What a pooling reads."""
+    """The image that a pooling reads, as a view."""
     rows, columns = pool.in_size
     pixel = pool.in_step or pool.features
     return View(

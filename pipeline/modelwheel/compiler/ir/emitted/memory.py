@@ -149,7 +149,7 @@ class Memory:
 
     @property
     def all_allocations(self) -> tuple[Allocation, ...]:
-        """Those of the program, then those that `reserve` has made."""
+        """The allocations of the program, then those that `reserve` has made."""
         own = (
             Allocation(index=index, size=size, kind="temporary")
             for index, size in self._sizes.items()

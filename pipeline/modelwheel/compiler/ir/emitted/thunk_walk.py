@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from ....program.arrays import Slice
 from ....program.op_names import join_names
-from ....program.placing import Access
 from . import thunks as p
 
 
@@ -99,15 +98,3 @@ def read(thunk: p.Thunk) -> tuple[Slice, ...]:
 def all_written(thunk: p.Thunk) -> tuple[Slice, ...]:
     """The slices that one thunk, or any inside it, may write."""
     return tuple(part for one in walk((thunk,)) for part in written(one))
-
-
-def accesses(thunks: Iterable[p.Thunk]) -> list[Access]:
-    """What each outer thunk reads and writes, with all thunks inside it, as `placing` takes it."""
-    return [_access(thunk) for thunk in thunks]
-
-
-def _access(thunk: p.Thunk) -> Access:
-    inner = tuple(walk((thunk,)))[1:]
-    # What a loop or branch writes is not all written, or read before.
-    nested = tuple(part.whole for one in inner for part in slices(one))
-    return Access((*read(thunk), *nested), written(thunk) if not inner else ())

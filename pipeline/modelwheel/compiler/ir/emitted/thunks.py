@@ -1,4 +1,4 @@
-"""What XLA emits, on its way to steps: thunks (XLA's word for one operation of a compiled module) over slices of memory.
+"""Records of what XLA emits, on its way to steps: thunks (XLA's word for one operation of a compiled module) over slices of memory.
 
 The passes that have not moved to the graph yet rewrite these; `lower` makes steps of them.
 """
@@ -64,7 +64,7 @@ class Kernel(_Step):
 
 
 class Epilogue(JsonRecord):
-    """What follows a product of 32-bit floats, element by element.
+    """Arithmetic that follows a product of 32-bit floats, element by element.
 
     result = activation(min(max((product + bias) * scale + shift + addend, low), high)), in this order; parts may be missing.
     The result has the layout of the product's, whose own memory is left in any state; it may be the same. Columns (of a dot
@@ -138,7 +138,7 @@ class Pooling(_Step):
     kind: Literal["pooling"] = "pooling"
     reducer: Reducer
     initial: float | None
-    """What every window begins with; None is minus infinity, which JSON does not have."""
+    """The value that every window begins with; None is minus infinity, which JSON does not have."""
     input: Slice
     output: Slice
     batch: int
@@ -149,13 +149,13 @@ class Pooling(_Step):
     stride: tuple[int, int]
     pad_low: tuple[int, int]
     padding: float | None = None
-    """What pixels outside of the input are, before they are multiplied; if it is None, they are left out. Of maxima only."""
+    """The value of pixels outside of the input, before they are multiplied; if it is None, they are left out. Of maxima only."""
     in_step: int | None = None
     """How far apart the pixels of the input are, in elements, if it is part of the rows of a larger array."""
     in_factor: float = 1.0
-    """What every element is multiplied by before."""
+    """A factor of every element, before."""
     factor: float = 1.0
-    """What the result is multiplied by."""
+    """A factor of the result."""
 
 
 class RowReduction(_Step):
@@ -164,7 +164,7 @@ class RowReduction(_Step):
     kind: Literal["row_reduction"] = "row_reduction"
     reducer: Reducer
     initial: float | None
-    """What every window begins with; None is minus infinity, which JSON does not have."""
+    """The value that every window begins with; None is minus infinity, which JSON does not have."""
     input: Slice
     output: Slice
     rows: int
@@ -224,13 +224,13 @@ class Attention(_Step):
     added: Heads | None = None
     """Rows may be read up to the next multiple of 16 keys."""
     kept: Heads | None = None
-    """The same, of -1 and 0 in 32 bits."""
+    """Conditions, -1 and 0 in 32 bits, whose rows may be read as far."""
     replacement: float | None = None
     """None is minus infinity, which JSON does not have."""
 
     @property
     def masks(self) -> tuple[Heads, ...]:
-        """Those that it has."""
+        """The masks that it has."""
         return tuple(part for part in (self.added, self.kept) if part is not None)
 
 
@@ -263,7 +263,7 @@ class Lookup(_Step):
     """Indices."""
     index_type: ElementType
     wrap: int
-    """What is added to negative indices before they are clamped; 0 if nothing is."""
+    """The number that is added to negative indices before they are clamped; 0 if nothing is."""
     rows: int
     """Rows of the table."""
     row_bytes: int

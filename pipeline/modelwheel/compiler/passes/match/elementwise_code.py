@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 
 from ....dtypes import ElementType
 from ....program.arrays import Slice, overlap
+from ....program.expr import ACTIVATIONS
 from ...ir.counters import Counters
 from ...ir.emitted import thunks as p
-from ...ir.emitted.elementwise import ACTIVATIONS, Opcode, Operation, Plane
+from ...ir.emitted.elementwise import Opcode, Operation, Plane
 from ...ir.hlo import Instruction
 from ...ir.match import behind_bitcasts, parameter_of, row_major, scalar_of
 from ...ir.windows import part_of

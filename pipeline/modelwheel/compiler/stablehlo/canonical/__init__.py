@@ -1,4 +1,4 @@
-"""Brings the text of a StableHLO module into one form, whoever wrote it, before XLA compiles it.
+"""Brings the text of a StableHLO module into one form, for any exporter, before XLA compiles it.
 
 A rule is a pure function from an operation to what takes its place, or None. Rules run in the order of `RULES`, each until it does
 not match, and all again until none does.
