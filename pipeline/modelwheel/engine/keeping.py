@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import get_args
 
 from ..errors import StoreError
 from ..request import Request
+from ..store.records import Record
 from ..store.store import Store
 from ..store.upkeep.inventory import kind_of, label_of, list_records, read_records
-from ..store.upkeep.reachable import hashes_in, holding, reachable
+from ..store.upkeep.reachable import hashes_in, holding, needs_any, reachable
 from ..util.files import digest_file
 from ..util.text import one_line
 from ..wheelfile.contents import open_contents
@@ -22,7 +23,24 @@ from .steps.kernels import KernelsStep
 from .steps.model import InspectStep
 
 _BESIDE = {step.kind for step in (InspectStep, ObjectsStep, KernelsStep, RuntimeStep, VerifyStep)}
-"""Kinds of results that a file does not depend on by its key, although its build uses them."""
+"""Kinds of results that a file does not depend on by its key, although its build uses them or made them of it."""
+
+
+def _beside(records: Iterable[Record], made: Collection[str]) -> Iterator[str]:
+    """The keys of the results that belong to some files, although the keys of those do not depend on them."""
+    names = {_model_of(record) for record in records if record.key in made}
+    for record in records:
+        if kind_of(record) in _BESIDE:
+            # An inspection needs no other result, and records of older versions do not note what they needed.
+            noted = record.note.get("needs")
+            belongs = _model_of(record) in names if not noted else needs_any(record, made)
+            if belongs:
+                yield record.key
+
+
+def _model_of(record: Record) -> str:
+    """The model that was built when a result was made; results that models share have that of the first."""
+    return label_of(record).partition("/")[0]
 
 
 def needed_results(
@@ -62,12 +80,7 @@ def needed_results(
                 "out, or name the store of its release",
                 code="MW705",
             )
-        steps = {label_of(record).partition("/")[0] for record in records if record.key in made}
-        roots |= made | {
-            record.key
-            for record in records
-            if kind_of(record) in _BESIDE and label_of(record).partition("/")[0] in steps
-        }
+        roots |= made.union(_beside(records, made))
     needed, silent = reachable(records, roots)
     # What `plan --why` says hashes stand for.
     noted = [record.note.get("inputs") for record in records if record.key in needed]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -53,6 +53,8 @@ class Work:
     """The model's directory, whose size is the measure of what steps take."""
     used: JobResult
     """What it took."""
+    needs: Mapping[str, str] = field(default_factory=dict)
+    """The keys of the results that it used, by the names of their steps."""
 
     def publish(self, out: Path, store: Store) -> Record:
         """Stores the files of a directory as its result, with all that is known about it."""
@@ -69,6 +71,7 @@ class Work:
             "step": self.name,
             "kind": self.kind,
             "inputs": condense(self.inputs),
+            "needs": dict(self.needs),
             "seconds": round(self.used.seconds, 3),
             **{name: round(value, 3) for name, value in measured.items() if value is not None},
             "model_bytes": _size(self.model),

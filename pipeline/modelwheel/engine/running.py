@@ -166,6 +166,7 @@ def _run(order: Order, place: Place, inputs: Mapping[str, Any]) -> tuple[Record,
                 meanings=step.meanings(store, order.records, partial(model_files, order.model)),
                 model=order.model,
                 used=used,
+                needs={name: order.records[name].key for name in step.needs},
             )
             return work.publish(out, store), used.seconds
         finally:

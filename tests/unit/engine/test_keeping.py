@@ -57,3 +57,16 @@ def test_a_wheel_that_the_store_has_made(store: Store, tmp_path: Path) -> None:
     assert needed == {made, beside}
     # They do not say what they were made from.
     assert silent == {made, beside}
+
+
+def test_what_another_model_built_first(store: Store, tmp_path: Path) -> None:
+    (tmp_path / "dist").mkdir()
+    wheel = make_wheel(tmp_path / "dist", "digits")
+    made, kernels, tested, other = (action_key(name) for name in ("w", "kernels", "verify", "o"))
+    needs = {made: {"digits-1.0.0/kernels": kernels}, tested: {"copy-1.0.0/wheel": made}}
+    store.publish(made, tmp_path / "dist", {"step": "digits-1.0.0/wheel", "needs": needs[made]})
+    for key, kind in ((kernels, "kernels"), (tested, "verify"), (other, "kernels")):
+        note = {"step": f"copy-1.0.0/{kind}", "kind": kind, "needs": needs.get(key, {})}
+        store.publish(key, make(tmp_path / key, {"result": key.encode()}), note)
+    needed, _ = needed_results(store, [], [wheel])
+    assert needed == {made, kernels, tested}

@@ -25,6 +25,7 @@ def test_a_note_says_what_a_result_was_made_from_and_what_it_took(tmp_path: Path
         meanings={},
         model=model,
         used=JobResult(1.23456, 3.5, 1024),
+        needs={"net-1.0/y": "key"},
     )
     note = work.note()
     assert isinstance(note["host"], str)
@@ -32,6 +33,7 @@ def test_a_note_says_what_a_result_was_made_from_and_what_it_took(tmp_path: Path
         "step": "net-1.0/x",
         "kind": "job",
         "inputs": {"tensorflow": "1"},
+        "needs": {"net-1.0/y": "key"},
         "seconds": 1.235,
         "cpu_seconds": 3.5,
         "peak_bytes": 1024,

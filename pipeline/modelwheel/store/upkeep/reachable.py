@@ -9,6 +9,9 @@ from typing import Any
 
 from ..records import Record
 
+_FROM = ("inputs", "needs")
+"""Entries of a note that say what a result was made from."""
+
 _HASH = re.compile(r"[0-9a-f]{64}")
 
 
@@ -19,6 +22,11 @@ def holding(records: Iterable[Record], hashes: Collection[str]) -> set[str]:
         for record in records
         if any(file.sha256 in hashes for file in record.files.values())
     }
+
+
+def needs_any(record: Record, keys: Collection[str]) -> bool:
+    """Whether a record notes one of these keys among the results that its step used."""
+    return not _needs(record).isdisjoint(keys)
 
 
 def reachable(records: Iterable[Record], roots: Iterable[str]) -> tuple[set[str], set[str]]:
@@ -40,6 +48,7 @@ def reachable(records: Iterable[Record], roots: Iterable[str]) -> tuple[set[str]
         if key not in found:
             found.add(key)
             waiting += _made_from(known[key], makers)
+            waiting += _needs(known[key]) & known.keys()
     silent = {key for key in found if "step" in known[key].note and "inputs" not in known[key].note}
     return found, silent
 
@@ -48,7 +57,7 @@ def _makers(records: Iterable[Record]) -> dict[str, list[str]]:
     """The keys of the records that stand for a hash: that of a file, of a whole model, or their own key."""
     makers: dict[str, list[str]] = defaultdict(list)
     for record in records:
-        own = {name: value for name, value in record.note.items() if name != "inputs"}
+        own = {name: value for name, value in record.note.items() if name not in _FROM}
         hashes = {file.sha256 for file in record.files.values()}
         for one in {record.key, *hashes, *hashes_in(own)}:
             makers[one].append(record.key)
@@ -64,6 +73,11 @@ def _made_from(record: Record, makers: dict[str, list[str]]) -> Iterator[str]:
     for one in used:
         most = max(shared[key] for key in makers[one])
         yield from (key for key in makers[one] if shared[key] == most)
+
+
+def _needs(record: Record) -> set[str]:
+    """The keys of the results that a step used, which its inputs need not name; none in records of older versions."""
+    return set(hashes_in(record.note.get("needs")))
 
 
 def hashes_in(value: Any) -> Iterator[str]:
