@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +22,9 @@ from tests.support.once import Once
 from tests.support.wheels import SPECS, Built, build_all, make_environment
 
 commands.preload = True
+
+# Of each program that a test compiles, the graph is checked after each pass.
+os.environ["MODELWHEEL_VERIFY"] = "1"
 
 LONGEST = (
     *("test_cross", "test_zoo", "test_shared_models", "test_wheel", "test_cpp", "test_wheelhouse"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import re
 import secrets
 import subprocess
@@ -61,6 +62,9 @@ _NAMING_SECONDS = 30.0
 _SIGNALS = 128
 """As shells do, bubblewrap ends with this and the number of the signal that ended the program."""
 
+_CHECKS = ("MODELWHEEL_VERIFY",)
+"""Inherited: graphs are checked after each pass, which changes no result."""
+
 _OURS = {
     "TF_ENABLE_ONEDNN_OPTS": "0",  # references come from TensorFlow's own kernels
     # Errors and fatal errors: the log is read for the reason if the worker dies.
@@ -96,7 +100,8 @@ def worker_environment(flags: Flags) -> dict[str, str]:
     package = {"PYTHONPATH": str(Path(modelwheel.__file__).parents[1])}
     # It compares the TensorFlow that it finds with the one in the keys of its client.
     version = {TENSORFLOW_VARIABLE: TENSORFLOW_VERSION}
-    return environment({**_OURS, **flags.environment(), **package, **version})
+    checks = {name: os.environ[name] for name in _CHECKS if name in os.environ}
+    return environment({**_OURS, **flags.environment(), **package, **version, **checks})
 
 
 class WorkerProcess:

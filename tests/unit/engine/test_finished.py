@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from modelwheel.engine.build import BuildOptions, BuildResult, build
+from modelwheel.engine.cluster.address import OnCluster, Target
 from modelwheel.engine.finished import Finished, find_all_finished
 from modelwheel.request import Request
+from modelwheel.sandbox.policy import Limits, Policy
 from modelwheel.source import fetch as source
 from modelwheel.store.store import Store
 from tests.support.filled_stores import fill, load_requests, write_specs
@@ -58,6 +60,17 @@ def test_nothing_is_fetched_and_every_wheel_is_delivered(
     assert len(reporter.of("cached")) == 3 * 18
     assert len(list((tmp_path / "dist").glob("*.whl"))) == 3
     assert all(result.report is not None and result.report.passed for result in results)
+
+
+def test_a_cluster_that_is_away_is_not_missed(
+    tmp_path: Path, store: Store, requests: list[Request]
+) -> None:
+    """Nobody listens at this port: a connection would end the build with MW763."""
+    away = OnCluster(Target("tcp://127.0.0.1:9"), Policy.OFF, Limits())
+    options = BuildOptions(tmp_path / "dist", NONE, max_workers=1, worker=COMMAND, cluster=away)
+    results = build(requests, store, options, Recorder())
+    assert [(len(result.run), len(result.errors)) for result in results] == [(0, 0)] * 3
+    assert len(list((tmp_path / "dist").glob("*.whl"))) == 3
 
 
 def test_what_is_delivered_already_stays_untouched(
