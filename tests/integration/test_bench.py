@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from modelwheel.bench.profile import Profile
+from modelwheel.compiler.passes import PIPELINE
 from modelwheel.bench.results import OURS, Benchmark
 from modelwheel.errors import UsageError
 from modelwheel.levels import cpu_level
@@ -64,7 +65,7 @@ def test_other_weights_are_not_compared(modelwheel: Modelwheel, built: Built, mo
 def test_every_step_is_profiled(modelwheel: Modelwheel, built: Built, tmp_path: Path) -> None:
     flames, roofline = tmp_path / "flames.svg", tmp_path / "roofline.svg"
     options = ("--batch-size", "4", "--seconds", "0.1", "--flames", flames)
-    plots = ("--roofline", roofline, "--json")
+    plots = ("--roofline", roofline, "--json", "--dump", tmp_path / "dump")
     found = Profile.model_validate(modelwheel("profile", built.spec("mlp"), *options, *plots).json)
     assert found.peak_gflops > 0
     assert all(step.us > 0 for step in found.steps)
@@ -73,6 +74,10 @@ def test_every_step_is_profiled(modelwheel: Modelwheel, built: Built, tmp_path: 
     assert any(step.layer for step in found.steps)
     for plot in (flames, roofline):
         assert plot.read_bytes().startswith(b"<?xml")
+    (dump,) = (tmp_path / "dump").iterdir()
+    assert dump.name.endswith("-b4.txt")
+    heads = [line[3:] for line in dump.read_text().splitlines() if line.startswith("== ")]
+    assert heads == ["lifted", *(one.name for one in PIPELINE), "program"]
 
 
 def test_steps_are_also_profiled_with_threads(modelwheel: Modelwheel, built: Built) -> None:

@@ -22,12 +22,17 @@ from .steps.base import Step
 from .steps.model import compile_name
 
 
-def stored_records(request: Request, store: Store, goal: Goal = "project") -> dict[str, Record]:
-    """The results of steps that are in the store, by the step's name. Fetches and runs nothing."""
+def found_steps(request: Request, store: Store, goal: Goal = "project") -> tuple[Step, ...]:
+    """The steps of a request whose model is in the store."""
     model = source.look_up(request.origin, store)
     request = request.holding(model.file)
+    return steps_of(request, model.tree_sha256 or "", model.provenance, goal)
+
+
+def stored_records(request: Request, store: Store, goal: Goal = "project") -> dict[str, Record]:
+    """The results of steps that are in the store, by the step's name. Fetches and runs nothing."""
     records: dict[str, Record] = {}
-    for step in steps_of(request, model.tree_sha256 or "", model.provenance, goal):
+    for step in found_steps(request, store, goal):
         record = _record(step, store, records)
         if record is not None:
             records[step.name] = record

@@ -31,6 +31,9 @@ from .flags import Flags
 KERNELS, PROGRAM, CONSTANTS = "kernels.o", "program.json", "constants.bin"
 """The outputs of compiling: an object file, the `Program` that calls its kernels, and its constants."""
 
+PASSES = "passes.txt"
+"""The output of compiling for a reader: the graph after each pass, one after the other."""
+
 _AbsolutePath = Annotated[Path, AfterValidator(Path.absolute)]
 """Client and worker have different working directories."""
 
@@ -123,7 +126,7 @@ class CompileRequest(JobRequest):
 
     VERSION = 2
     INPUTS = FrozenGraphInput
-    OUTPUTS = (KERNELS, PROGRAM, CONSTANTS)
+    OUTPUTS: ClassVar[tuple[str, ...]] = (KERNELS, PROGRAM, CONSTANTS)
 
     triple: str
     """LLVM's name of the platform."""
@@ -149,10 +152,22 @@ class CompileRequest(JobRequest):
     def key_inputs(self, **inputs: str) -> dict[str, Any]:
         return {"program": PROGRAM_VERSION, **super().key_inputs(**inputs)}
 
-    def job(self, frozen: Path, out: Path) -> CompileJob:
+    def job(self, frozen: Path, out: Path) -> CompileJob | PassesJob:
         """The job for the graph in the directory `frozen`, into the empty directory `out`."""
         inputs = FrozenGraphInput(graph=frozen / GRAPH, config=frozen / CONFIG)
         return CompileJob(request=self, inputs=inputs, out=out)
+
+
+class PassesRequest(CompileRequest):
+    """Compile, and write as text the graph after each pass, and the program in the end."""
+
+    VERSION = 1
+    OUTPUTS = (PASSES,)
+
+    def job(self, frozen: Path, out: Path) -> PassesJob:
+        """See `CompileRequest.job`."""
+        inputs = FrozenGraphInput(graph=frozen / GRAPH, config=frozen / CONFIG)
+        return PassesJob(request=self, inputs=inputs, out=out)
 
 
 class Padding(JsonRecord):
@@ -294,6 +309,18 @@ class CompileJob(_Job):
         return self.request.flags
 
 
+class PassesJob(_Job):
+    """See `PassesRequest`."""
+
+    kind: Literal["passes"] = "passes"
+    request: PassesRequest
+    inputs: FrozenGraphInput
+
+    @property
+    def flags(self) -> Flags:
+        return self.request.flags
+
+
 class ReferenceJob(_Job):
     """See `ReferenceRequest`."""
 
@@ -310,7 +337,7 @@ class SupportedJob(_Job):
     inputs: NoInput
 
 
-Job: TypeAlias = InspectJob | FreezeJob | CompileJob | ReferenceJob | SupportedJob
+Job: TypeAlias = InspectJob | FreezeJob | CompileJob | PassesJob | ReferenceJob | SupportedJob
 
 _JOB: TypeAdapter[Job] = TypeAdapter(Annotated[Job, Field(discriminator="kind")])
 

@@ -66,6 +66,13 @@ def profile(
             help="Write a roofline plot as SVG: products, and what the machine could reach.",
         ),
     ] = None,
+    dump: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Write the program there as text, and what it was after each pass of the compiler.",
+        ),
+    ] = None,
     sandbox: SandboxMode = None,
     as_json: AsJson = False,
 ) -> None:
@@ -108,6 +115,10 @@ def profile(
                 raise error
             with step(f"{request.name}/measure", display):
                 found = measure(request, store, chosen, scratch, seconds, threads)
+    if dump is not None:
+        from ...engine.passes import write_passes
+
+        write_passes(request, store, chosen, dump)
     if flames is not None:
         from ...bench.profile_plots import write_flames
 

@@ -7,9 +7,8 @@ this list, in its order; steps again, with memory.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeAlias
 
 from ...program.arrays import Allocation, Slice
 from ...program.steps import Step
@@ -17,7 +16,6 @@ from ..ir.assignment.assign import assign
 from ..ir.assignment.proof import UnprovenError
 from ..ir.graph import Graph
 from ..ir.graph_check import check
-from ..ir.graph_text import graph_text
 from ..ir.hlo import Module
 from ..ir.lift import lift
 from .embedding_bags import FuseEmbeddingBags
@@ -26,6 +24,9 @@ from .fork_branches import ForkBranches
 from .scalings import DecodeScalings
 from .strips import ChainStrips
 from .sums_in_results import SumInResults
+
+Watch: TypeAlias = Callable[[str, Graph], None]
+"""Looks at a graph after a pass of this name."""
 
 
 class Pass(Protocol):
@@ -56,6 +57,7 @@ def optimise(
     results: Sequence[Slice],
     passes: Sequence[Pass] = PIPELINE,
     module: Module | None = None,
+    watch: Watch | None = None,
 ) -> tuple[tuple[Step, ...], tuple[Allocation, ...]]:
     """The steps after all passes, and the allocations that they use.
 
@@ -65,6 +67,7 @@ def optimise(
         results: What callers read in the end.
         passes: What to run.
         module: What XLA made the steps of; without it, no pass finds a kernel that it may replace.
+        watch: Gets the graph as it is lifted and after each pass, and the name of the pass.
 
     Raises:
         InvalidGraphError: With `MODELWHEEL_VERIFY=1`: a pass has left no valid graph.
@@ -72,10 +75,13 @@ def optimise(
     """
     graph = lift(steps, allocations, results, module)
     verifies = os.environ.get("MODELWHEEL_VERIFY") == "1"
-    _note(graph, 0, "lifted", verifies=verifies)
-    for number, one in enumerate(passes, 1):
-        one.run(graph)
-        _note(graph, number, one.name, verifies=verifies)
+    for rewrite in (None, *passes):
+        if rewrite is not None:
+            rewrite.run(graph)
+        if verifies:
+            check(graph)
+        if watch is not None:
+            watch("lifted" if rewrite is None else rewrite.name, graph)
     try:
         return assign(graph)
     except UnprovenError:
@@ -83,13 +89,3 @@ def optimise(
             raise
         # XLA's own plan is right, if larger: an error in a pass refuses no model.
         return tuple(steps), tuple(allocations)
-
-
-def _note(graph: Graph, number: int, name: str, *, verifies: bool) -> None:
-    """Checks a graph, and writes it where `MODELWHEEL_DUMP` says."""
-    if verifies:
-        check(graph)
-    directory = os.environ.get("MODELWHEEL_DUMP")
-    if directory:
-        text = graph_text(graph)
-        (Path(directory) / f"{number:02}-{name}.txt").write_text(text, encoding="utf-8")

@@ -19,10 +19,10 @@ from ...program.op_names import clean_name, names_of
 from ...program.program import Program
 from ...util.text import one_line
 from ...workers.flags import Flags
-from ...workers.jobs import KERNELS, PROGRAM, CompileJob
+from ...workers.jobs import KERNELS, PASSES, PROGRAM, CompileJob, PassesJob
 from ..graphs.graphs import layer_name
 from .conversions import rename_half_conversions
-from .decode import write_program
+from .decode import passes_text, write_program
 from .unused_code import blank_unused_functions
 
 _HEADER = "program.h"
@@ -35,8 +35,8 @@ _NODE = r"[\w.>/\\-]+"
 _PAD = "compiled shapes are fixed: export a signature that ends before it, or pads to a fixed shape"
 
 
-def run(job: CompileJob) -> None:
-    """Writes the kernels, the program and its constants."""
+def run(job: CompileJob | PassesJob) -> None:
+    """Writes the kernels, the program and its constants, or what the passes did."""
     _require_flags(job.flags)
     out = job.out
     # The directory of the whole process changes: a worker runs one job at a time.
@@ -50,12 +50,16 @@ def run(job: CompileJob) -> None:
                 raise _explained(error) from error
     config = tf2xla_pb2.Config.FromString(job.inputs.config.read_bytes())
     written = [not variable.readonly for variable in config.variable]
-    write_program(out / _METADATA, out / _CONSTANTS, out, written)
-    program = Program.load(out / PROGRAM)
-    _refuse_dynamic_results(program, config)
-    blank_unused_functions(out / KERNELS, program.symbols)
-    if "windows" in job.request.triple:
-        rename_half_conversions(out / KERNELS)
+    if isinstance(job, PassesJob):
+        text = passes_text(out / _METADATA, out / _CONSTANTS, written)
+        (out / PASSES).write_text(text, encoding="utf-8")
+    else:
+        write_program(out / _METADATA, out / _CONSTANTS, out, written)
+        program = Program.load(out / PROGRAM)
+        _refuse_dynamic_results(program, config)
+        blank_unused_functions(out / KERNELS, program.symbols)
+        if "windows" in job.request.triple:
+            rename_half_conversions(out / KERNELS)
     # They hold the weights again, in the program and padded; `constants.bin` has them once.
     for name in (_HEADER, _METADATA, _CONSTANTS):
         (out / name).unlink(missing_ok=True)
@@ -69,7 +73,7 @@ def _require_flags(flags: Flags) -> None:
         raise RuntimeError(f"this process has the compiler flags {found}, not {expected}")
 
 
-def _compile(job: CompileJob) -> None:
+def _compile(job: CompileJob | PassesJob) -> None:
     request = job.request
     _pywrap_tfcompile.Compile(
         graph=str(job.inputs.graph),

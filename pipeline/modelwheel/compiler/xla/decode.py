@@ -19,17 +19,20 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 from ...errors import UnsupportedProgramError
 from ...program.arrays import ALIGNMENT, Allocation, AllocationKind, ArrayShape, Slice
 from ...program.program import Program
+from ...program.text import text_of
 from ...program.verify import verify
 from ..ir.counters import count
 from ..ir.emitted import thunks as p
 from ..ir.emitted.lower import lower, view_of
 from ..ir.emitted.memory import Memory
 from ..ir.emitted.thunks import Array
+from ..ir.graph import Graph
+from ..ir.graph_text import graph_text
 from ..ir.hlo import Instruction, Module, Shape
 from ..ir.match import array_of
 from ..ir.op_origins import origin_of
 from ..ir.operations import operations_of
-from ..passes import optimise
+from ..passes import Watch, optimise
 from ..passes.epilogues import Emitted
 from ..passes.joining import join_epilogues
 from ..passes.recognise.convolutions import convolution
@@ -68,15 +71,47 @@ def write_program(
     Raises:
         UnsupportedProgramError: The result holds something that the runtime does not support.
     """
-    result = compilation_result_class().FromString(read_only_section(metadata_object))
-    _refuse_unknown_fields(result)
-    program, constants = decode(result, read_constants(constants_object), written)
+    program, constants = _read_program(metadata_object, constants_object, written)
     program.save(out / "program.json")
     (out / "constants.bin").write_bytes(constants)
 
 
+def passes_text(metadata_object: Path, constants_object: Path, written: Sequence[bool] = ()) -> str:
+    """The graph after each pass and the program in the end, each below a line with `==` and the name of the pass.
+
+    Args:
+        metadata_object: See `write_program`.
+        constants_object: See `write_program`.
+        written: See `write_program`.
+
+    Raises:
+        UnsupportedProgramError: The result holds something that the runtime does not support.
+    """
+    texts: list[str] = []
+
+    def watch(name: str, graph: Graph) -> None:
+        texts.append(f"== {name}\n{graph_text(graph)}")
+
+    program, _ = _read_program(metadata_object, constants_object, written, watch)
+    return "\n".join([*texts, f"== program\n{text_of(program)}"])
+
+
+def _read_program(
+    metadata_object: Path,
+    constants_object: Path,
+    written: Sequence[bool],
+    watch: Watch | None = None,
+) -> tuple[Program, bytes]:
+    result = compilation_result_class().FromString(read_only_section(metadata_object))
+    _refuse_unknown_fields(result)
+    return decode(result, read_constants(constants_object), written, watch)
+
+
 def decode(
-    result: Any, constants: Sequence[bytes], written: Sequence[bool] = ()
+    result: Any,
+    constants: Sequence[bytes],
+    written: Sequence[bool] = (),
+    watch: Watch | None = None,
 ) -> tuple[Program, bytes]:
     """The program of a `CompilationResultProto`, and its constants in one blob."""
     if result.obj_files_kind != _OBJECT_FILES_ARE_KERNELS:
@@ -95,7 +130,9 @@ def decode(
     memory = Memory(allocations, [one.slice for one in results])
     thunks = _ThunkDecoder(hlo, memory).sequence(result.thunk_sequence, memory)
     places = [result.slice for result in results]
-    steps, allocations = optimise(lower(thunks), memory.all_allocations, places, module=hlo)
+    steps, allocations = optimise(
+        lower(thunks), memory.all_allocations, places, module=hlo, watch=watch
+    )
     program = Program(
         triple=result.target_machine_options.triple,
         cpu=result.target_machine_options.cpu,

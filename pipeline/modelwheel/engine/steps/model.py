@@ -44,6 +44,7 @@ from ...workers.jobs import (
     InspectRequest,
     Job,
     Padding,
+    PassesRequest,
     ReferenceRequest,
     cpp_class,
 )
@@ -315,6 +316,10 @@ class CompileStep(ModelStep, JobStep):
         # Links, because the compiler only reads; weights are large and there is a step per level.
         workspace.store.materialize(workspace.records[self.needs[0]], frozen, link=True)
         return self._job_request().job(frozen, out)
+
+    def passes_job(self, frozen: Path, out: Path) -> Job:
+        """The job that writes what the passes of the compiler do, for the graph in a directory."""
+        return PassesRequest(**dict(self._job_request())).job(frozen, out)
 
     def _job_request(self) -> CompileRequest:
         name = cpp_class(self.request.spec.identifier, str(self.extent), self.level)
