@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from modelwheel.compiler.ir.emitted import thunks as p
-from modelwheel.compiler.passes.recognise.convolutions import convolution_kernel
+from modelwheel.compiler.ir.graph import Graph, Node
+from modelwheel.compiler.passes.recognise.convolution_kernels import convolution_kernel
+from modelwheel.compiler.passes.recognise.kernel_calls import KernelCall
+from modelwheel.compiler.passes.recognise_kernels import RecogniseKernels
 from modelwheel.program import ops
+from tests.support.graphs import lines_after
 from tests.support.modules import Emission
 
 PLAIN = """
@@ -26,61 +31,67 @@ EXCHANGED = (
 """XLA has made the window the input."""
 
 
-def _found(*changes: tuple[str, str]) -> p.Convolution | None:
-    return convolution_kernel(*Emission(PLAIN, *changes).kernel())
+def _graph(*changes: tuple[str, str]) -> Graph:
+    return Emission(PLAIN, *changes).graph(["y"], y="output")
+
+
+def _convolution(*changes: tuple[str, str]) -> Node:
+    """The node of the module's convolution."""
+    graph = _graph(*changes)
+    lines_after(RecogniseKernels(), graph, rewrites=1)
+    (node,) = graph.body.nodes
+    return node
 
 
 def test_a_kernel_that_is_a_convolution() -> None:
     """convolution => convolution"""
-    found = _found()
-    assert found is not None
-    assert [a.slice.allocation for a in found.arrays] == [0, 1, 2]
-    assert [a.shape for a in found.arrays] == [(3, 5, 4), (8, 2, 6), (3, 4, 6)]
-    assert found.operations == 2 * (3 * 4 * 6) * (8 * 2)
-    assert found.feature_groups == 2
-    assert found.kernel_axes == ops.Axes(batch=1, feature=2, spatial=(0,))
-    window = ops.Window(
-        size=8, stride=2, pad_low=4, pad_high=5, kernel_dilation=1, base_dilation=1, reversed=True
-    )
-    assert found.windows == (window,)
+    graph = _graph()
+    assert lines_after(RecogniseKernels(), graph, rewrites=1) == [
+        (
+            "%2 f32[3,4,6] = convolution %0 f32[3,5,4], %1 f32[8,2,6] {input_axes={batch=0, feature=2, spatial=[1]}, "
+            "kernel_axes={batch=1, feature=2, spatial=[0]}, output_axes={batch=0, feature=2, spatial=[1]}, "
+            "windows=[{size=8, stride=2, pad_low=4, pad_high=5, kernel_dilation=1, base_dilation=1, reversed=true}], "
+            "feature_groups=2}"
+        ),
+    ]
+    assert graph.body.nodes[0].operations == 2 * (3 * 4 * 6) * (8 * 2)
 
 
 def test_the_operands_that_xla_exchanged_are_exchanged_back() -> None:
     """convolution of a constant by values => convolution of the values by the constant"""
-    found = _found(*EXCHANGED)
-    assert found is not None
-    assert [a.slice.allocation for a in found.arrays] == [1, 0, 2]
-    assert found.input_axes == ops.Axes(batch=2, feature=1, spatial=(0,))
-    assert found.kernel_axes == ops.Axes(batch=2, feature=0, spatial=(1,))
-    assert found.output_axes == ops.Axes(batch=2, feature=0, spatial=(1,))
-    window = ops.Window(
-        size=5, stride=2, pad_low=1, pad_high=2, kernel_dilation=1, base_dilation=1, reversed=True
-    )
-    assert found.windows == (window,)
-    as_it_is = _found(*ONE_GROUP)
-    assert as_it_is is not None
-    assert _elements(found) == _elements(as_it_is)
+    graph = _graph(*EXCHANGED)
+    assert lines_after(RecogniseKernels(), graph, rewrites=1) == [
+        (
+            "%2 f32[3,4,6] = convolution %1 f32[8,2,6], %0 f32[3,5,2] {input_axes={batch=2, feature=1, spatial=[0]}, "
+            "kernel_axes={batch=2, feature=0, spatial=[1]}, output_axes={batch=2, feature=0, spatial=[1]}, "
+            "windows=[{size=5, stride=2, pad_low=1, pad_high=2, kernel_dilation=1, base_dilation=1, reversed=true}], "
+            "feature_groups=1}"
+        ),
+    ]
+    assert _elements(graph.body.nodes[0]) == _elements(_convolution(*ONE_GROUP))
 
 
 def test_windows_that_are_not_reversed_stay() -> None:
-    found = _found(*EXCHANGED, (" rhs_reversal=1", ""))
-    assert found is not None
-    assert [a.slice.allocation for a in found.arrays] == [0, 1, 2]
-    single = _found(*EXCHANGED, (" rhs_reversal=1", ""), ("size=8", "size=1"), ("[8,", "[1,"))
-    assert single is not None
-    assert [a.slice.allocation for a in single.arrays] == [1, 0, 2]
+    forward = (" rhs_reversal=1", "")
+    (line,) = lines_after(RecogniseKernels(), _graph(*EXCHANGED, forward), rewrites=1)
+    assert " = convolution %0 f32[3,5,2], %1 f32[8,2,6] " in line
+    single = _graph(*EXCHANGED, forward, ("size=8", "size=1"), ("[8,", "[1,"))
+    (line,) = lines_after(RecogniseKernels(), single, rewrites=1)
+    assert " = convolution %1 f32[1,2,6], %0 f32[3,5,2] " in line
 
 
-def _elements(c: p.Convolution) -> set[tuple[int, int, int]]:
+def _elements(node: Node) -> set[tuple[int, int, int]]:
     """Which elements meet along the axis: the place in the result, in what XLA has as the input, and in the other."""
-    (window,) = c.windows
-    (axis,) = c.input_axes.spatial
-    first = c.arrays[0].slice.allocation == 0
+    assert isinstance(node.op, ops.Convolution)
+    (window,), source = node.op.windows, node.inputs["input"]
+    (axis,) = node.op.input_axes.spatial
+    home = source.value.home
+    first = home is not None and home.allocation == 0
     met = set()
     for out in range(4):
         for tap in range(window.size):
             at = out * window.stride + (window.size - 1 - tap) - window.pad_low
-            if 0 <= at < c.input.shape[axis]:
+            if 0 <= at < source.view.shape[axis]:
                 met.add((out, at, tap) if first else (out, tap, at))
     return met
 
@@ -88,17 +99,27 @@ def _elements(c: p.Convolution) -> set[tuple[int, int, int]]:
 @pytest.mark.parametrize(
     "change",
     [
-        ("convolution(", "fusion("),
+        ("convolution(", "custom-call("),
         ("feature_group_count=2", "batch_group_count=3"),
         ("f32[3,5,4]", "s32[3,5,4]"),
         ("f32[3,5,4]", "f32[3,0,4]"),
     ],
 )
 def test_any_other_kernel_stays(change: tuple[str, str]) -> None:
-    assert _found(change) is None
+    (line,) = lines_after(RecogniseKernels(), _graph(change), rewrites=0)
+    assert " = kernel " in line
 
 
 def test_a_kernel_whose_operands_are_one_stays() -> None:
-    instruction, kernel = Emission(PLAIN).kernel()
-    single = kernel.model_copy(update={"arguments": kernel.arguments[:1]})
-    assert convolution_kernel(instruction, single) is None
+    graph = _graph()
+    call = KernelCall.of(graph, graph.body.nodes[0])
+    assert call is not None
+    assert convolution_kernel(call) is not None
+    assert convolution_kernel(replace(call, arguments=call.arguments[:1])) is None
+
+
+def test_a_result_over_an_operand_stays_a_kernel() -> None:
+    """Windows read what others have overwritten."""
+    graph = Emission(PLAIN, at={"y": "x"}).graph(["y"], x="temporary")
+    (line,) = lines_after(RecogniseKernels(), graph, rewrites=0)
+    assert " = kernel " in line

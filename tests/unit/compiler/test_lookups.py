@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from modelwheel.compiler.passes.recognise.lookups import lookup
-from modelwheel.dtypes import ElementType
+from modelwheel.compiler.ir.graph import Graph, Result, Value
+from modelwheel.compiler.passes.recognise_kernels import RecogniseKernels
+from modelwheel.program.view import View
+from tests.support.graphs import lines_after
 from tests.support.modules import Emission
 
 EMBEDDING = """
@@ -34,30 +36,40 @@ ENTRY main {
 """What TensorFlow makes of an embedding."""
 
 
+def _graph(text: str, *changes: tuple[str, str], loops: bool = False) -> Graph:
+    return Emission(text, *changes).graph(["f"], f="output", loops=loops)
+
+
 def test_an_embedding_is_a_lookup() -> None:
     """gather of rows of a table, with indices from its end => lookup {wrap}"""
-    emission = Emission(EMBEDDING)
-    instruction, kernel = emission.kernel()
-    found = lookup(instruction, kernel)
-    assert found is not None
-    assert (found.count, found.rows, found.row_bytes, found.wrap) == (6, 7, 20, 7)
-    assert (found.index_type, found.operations) == (ElementType.INT32, kernel.operations)
-    places = [emission.place(name) for name in ("table", "indices", "f")]
-    assert [found.table, found.indices, found.output] == places
+    graph = _graph(EMBEDDING)
+    operations = graph.body.nodes[0].operations
+    assert lines_after(RecogniseKernels(), graph, rewrites=1) == [
+        "%2 u8[6,20] = lookup %0 u8[7,20], %1 s32[6] {wrap=7}",
+    ]
+    assert graph.body.nodes[0].operations == operations
+
+
+def test_loops_look_up_too() -> None:
+    assert lines_after(RecogniseKernels(), _graph(EMBEDDING, loops=True), rewrites=1) == [
+        "%2 = while (undefined) {trip_count=2}",
+        "  body(%3):",
+        "    %4 u8[6,20] = lookup %0 u8[7,20], %1 s32[6] {wrap=7}",
+        "    yield %4",
+    ]
 
 
 def test_operands_in_another_order() -> None:
-    emission = Emission(
+    graph = _graph(
         EMBEDDING,
         ("indices = s32[2,3] parameter(1)", "indices = s32[2,3] parameter(0)"),
         ("table = f32[7,5] parameter(0)", "table = f32[7,5] parameter(1)"),
         ("fusion(table, indices)", "fusion(indices, table)"),
         ("s32", "s64"),
     )
-    found = lookup(*emission.kernel())
-    assert found is not None
-    assert (found.table, found.indices) == (emission.place("table"), emission.place("indices"))
-    assert found.index_type == ElementType.INT64
+    assert lines_after(RecogniseKernels(), graph, rewrites=1) == [
+        "%2 u8[6,20] = lookup %0 u8[7,20], %1 s64[6] {wrap=7}",
+    ]
 
 
 def test_indices_without_a_rule_for_negative_ones() -> None:
@@ -74,9 +86,9 @@ def test_indices_without_a_rule_for_negative_ones() -> None:
           ROOT f = f32[6,5] fusion(table, indices), kind=kLoop, calls=f
         }
     """
-    found = lookup(*Emission(text).kernel())
-    assert found is not None
-    assert (found.count, found.wrap) == (6, 0)
+    assert lines_after(RecogniseKernels(), _graph(text), rewrites=1) == [
+        "%2 u8[6,20] = lookup %0 u8[7,20], %1 s32[6] {wrap=0}",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -101,12 +113,22 @@ def test_indices_without_a_rule_for_negative_ones() -> None:
     ids=str,
 )
 def test_other_gathers_are_left_to_xla(changes: list[tuple[str, str]]) -> None:
-    assert lookup(*Emission(EMBEDDING, *changes).kernel()) is None
+    (line,) = lines_after(RecogniseKernels(), _graph(EMBEDDING, *changes), rewrites=0)
+    assert " = kernel " in line
 
 
 def test_more_than_a_lookup_is_left_to_xla() -> None:
     more = ("ROOT result = f32[2,3,5] bitcast(rows)", "ROOT more = f32[6,1,5] negate(rows)")
-    assert lookup(*Emission(EMBEDDING, more).kernel()) is None
-    instruction, kernel = Emission(EMBEDDING).kernel()
-    two = kernel.model_copy(update={"results": kernel.results * 2})
-    assert lookup(instruction, two) is None
+    assert RecogniseKernels().run(_graph(EMBEDDING, more)) == 0
+    graph = _graph(EMBEDDING)
+    (kernel,) = graph.body.nodes
+    second = Value(120, producer=kernel)
+    view = View.of_bytes(kernel.outputs["result0"].view.slice)
+    kernel.outputs["result1"] = Result(second, view)
+    assert RecogniseKernels().run(graph) == 0
+
+
+def test_rows_over_the_table_are_left_to_xla() -> None:
+    """The look-up of the runtime would read rows that it has overwritten."""
+    graph = Emission(EMBEDDING, at={"f": "table"}).graph(["f"], table="temporary")
+    assert RecogniseKernels().run(graph) == 0

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from modelwheel.compiler.passes.recognise.pooling import mean_of_images, pooling, row_reduction
+from modelwheel.compiler.ir.graph import Graph
+from modelwheel.compiler.passes.recognise_kernels import RecogniseKernels
+from tests.support.graphs import lines_after
 from tests.support.modules import Emission
 
 _REDUCERS = """
@@ -78,37 +80,62 @@ ENTRY main {{
 _SUM = (("to_apply=maximum", "to_apply=add"), ("constant(-inf)", "constant(0)"))
 
 
+def _graph(text: str, *changes: tuple[str, str], loops: bool = False) -> Graph:
+    return Emission(text, *changes).graph(["f"], f="output", loops=loops)
+
+
+def _line(text: str, *changes: tuple[str, str]) -> str:
+    """The only node after a rewrite."""
+    (line,) = lines_after(RecogniseKernels(), _graph(text, *changes), rewrites=1)
+    return line
+
+
+def _stays(text: str, *changes: tuple[str, str]) -> bool:
+    """Whether nothing is rewritten."""
+    (line,) = lines_after(RecogniseKernels(), _graph(text, *changes), rewrites=0)
+    return " = kernel " in line
+
+
 def test_the_windows_of_a_pooling() -> None:
     """reduce-window => pooling"""
-    instruction, kernel = Emission(IMAGES).kernel()
-    found = pooling(instruction, kernel)
-    assert found is not None
-    assert (found.reducer, found.initial) == ("maximum", None)
-    assert found.operations == kernel.operations == 2 * 2 * 3 * 8 * 6
-    assert (found.batch, found.features) == (2, 8)
-    assert (found.in_size, found.out_size) == ((5, 6), (2, 3))
-    assert (found.window, found.stride, found.pad_low) == ((3, 2), (2, 2), (0, 1))
+    graph = _graph(IMAGES)
+    assert lines_after(RecogniseKernels(), graph, rewrites=1) == [
+        (
+            "%1 f32[2,2,3,8] = pooling %0 f32[2,5,6,8] "
+            "{reducer=maximum, initial=null, window=[3,2], stride=[2,2], pad_low=[0,1]}"
+        ),
+    ]
+    assert graph.body.nodes[0].operations == 2 * 2 * 3 * 8 * 6
+
+
+def test_loops_pool_too() -> None:
+    assert lines_after(RecogniseKernels(), _graph(IMAGES, loops=True), rewrites=1) == [
+        "%1 = while (undefined) {trip_count=2}",
+        "  body(%2):",
+        (
+            "    %3 f32[2,2,3,8] = pooling %0 f32[2,5,6,8] "
+            "{reducer=maximum, initial=null, window=[3,2], stride=[2,2], pad_low=[0,1]}"
+        ),
+        "    yield %3",
+    ]
 
 
 def test_a_sequence_is_an_image_with_one_column() -> None:
     """reduce-window of [2,60,8] => pooling of [2,60,1,8]"""
     windows = "size=1x32x1 stride=1x32x1 pad=0_0x3_1x0_0"
-    sequence = Emission(
+    sequence = _line(
         IMAGES, ("f32[2,5,6,8]", "f32[2,60,8]"), ("f32[2,2,3,8]", "f32[2,2,8]"),
         ("size=1x3x2x1 stride=1x2x2x1 pad=0_0x0_0x1_0x0_0", windows), *_SUM,
     )  # fmt: skip
-    found = pooling(*sequence.kernel())
-    assert found is not None
-    assert (found.batch, found.features) == (2, 8)
-    assert (found.in_size, found.out_size) == ((60, 1), (2, 1))
-    assert (found.window, found.stride, found.pad_low) == ((32, 1), (32, 1), (3, 0))
+    assert sequence == (
+        "%1 f32[2,2,1,8] = pooling %0 f32[2,60,1,8] "
+        "{reducer=sum, initial=0.0, window=[32,1], stride=[32,1], pad_low=[3,0]}"
+    )
 
 
 def test_sums_begin_with_a_number() -> None:
-    found = pooling(*Emission(IMAGES, *_SUM).kernel())
-    assert found is not None
-    assert (found.reducer, found.initial) == ("sum", 0.0)
-    assert pooling(*Emission(IMAGES, _SUM[0]).kernel()) is None
+    assert "{reducer=sum, initial=0.0, " in _line(IMAGES, *_SUM)
+    assert _stays(IMAGES, _SUM[0])
 
 
 @pytest.mark.parametrize(
@@ -123,26 +150,30 @@ def test_sums_begin_with_a_number() -> None:
     ],
 )
 def test_anything_else_stays_a_kernel(change: tuple[str, str]) -> None:
-    assert pooling(*Emission(IMAGES, change).kernel()) is None
+    assert _stays(IMAGES, change)
+
+
+def test_windows_over_the_images_stay_a_kernel() -> None:
+    """Windows read what others have overwritten."""
+    graph = Emission(IMAGES, at={"f": "x"}).graph(["f"], x="temporary")
+    assert RecogniseKernels().run(graph) == 0
 
 
 def test_the_windows_of_rows() -> None:
     """reduce-window along rows => row_reduction"""
-    instruction, kernel = Emission(WINDOWS_OF_ROWS).kernel()
-    found = row_reduction(instruction, kernel)
-    assert found is not None
-    assert (found.reducer, found.initial, found.operations) == ("sum", 0.0, kernel.operations)
-    assert (found.rows, found.size) == (3, 100)
-    assert (found.windows, found.window, found.pad_low) == (4, 32, 14)
+    graph = _graph(WINDOWS_OF_ROWS)
+    operations = graph.body.nodes[0].operations
+    assert lines_after(RecogniseKernels(), graph, rewrites=1) == [
+        "%1 f32[3,4] = row_reduction %0 f32[3,100] {reducer=sum, initial=0.0, window=32, pad_low=14}",
+    ]
+    assert graph.body.nodes[0].operations == operations > 0
 
 
 def test_the_axes_of_a_reduction_may_be_several() -> None:
     """reduce of the fastest axes => row_reduction"""
-    found = row_reduction(*Emission(ROWS).kernel())
-    assert found is not None
-    assert (found.reducer, found.initial) == ("maximum", None)
-    assert (found.rows, found.size) == (6, 40)
-    assert (found.windows, found.window, found.pad_low) == (1, 40, 0)
+    assert _line(ROWS) == (
+        "%1 f32[6,1] = row_reduction %0 f32[6,40] {reducer=maximum, initial=null, window=40, pad_low=0}"
+    )
 
 
 _LAST_AXIS = (("f32[2,3]", "f32[2,3,4]"), ("dimensions={2,3}", "dimensions={3}"))
@@ -150,9 +181,9 @@ _SWAPPED = ("f32[2,3,4,10]", "f32[2,3,4,10]{3,1,2,0}")
 
 
 def test_the_result_of_a_reduction_has_the_order_of_the_rows() -> None:
-    assert row_reduction(*Emission(ROWS, *_LAST_AXIS, _SWAPPED).kernel()) is None
+    assert _stays(ROWS, *_LAST_AXIS, _SWAPPED)
     ordered = ("f32[2,3,4]", "f32[2,3,4]{1,2,0}")
-    assert row_reduction(*Emission(ROWS, *_LAST_AXIS, _SWAPPED, ordered).kernel()) is not None
+    assert " = row_reduction " in _line(ROWS, *_LAST_AXIS, _SWAPPED, ordered)
 
 
 @pytest.mark.parametrize(
@@ -169,17 +200,15 @@ def test_the_result_of_a_reduction_has_the_order_of_the_rows() -> None:
 def test_reductions_of_anything_but_long_rows_stay_kernels(
     text: str, changes: tuple[tuple[str, str], ...]
 ) -> None:
-    assert row_reduction(*Emission(text, *changes).kernel()) is None
+    assert _stays(text, *changes)
 
 
 def test_a_mean_of_images_is_a_pooling_with_a_factor() -> None:
     """reduce of places * factor => pooling {factor}"""
-    found = mean_of_images(*Emission(MEAN).kernel())
-    assert found is not None
-    assert (found.batch, found.features, found.reducer) == (2, 8, "sum")
-    assert found.in_size == found.window == (5, 6)
-    assert found.out_size == (1, 1)
-    assert (found.in_factor, found.factor) == (1.0, 0.25)
+    assert _line(MEAN) == (
+        "%1 f32[2,1,1,8] = pooling %0 f32[2,5,6,8] "
+        "{reducer=sum, initial=0.0, window=[5,6], stride=[1,1], pad_low=[0,0], factor=0.25}"
+    )
 
 
 @pytest.mark.parametrize(
@@ -193,4 +222,4 @@ def test_a_mean_of_images_is_a_pooling_with_a_factor() -> None:
     ],
 )
 def test_other_reductions_stay_kernels(change: tuple[str, str]) -> None:
-    assert mean_of_images(*Emission(MEAN, change).kernel()) is None
+    assert _stays(MEAN, change)

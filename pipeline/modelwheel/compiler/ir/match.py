@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from ...dtypes import ElementType
 from ...errors import UnsupportedProgramError
 from ...program.arrays import Slice
+from ...program.view import View
 from .emitted import thunks as p
 from .emitted.thunks import Array
 from .hlo import Instruction, Shape
@@ -142,3 +143,14 @@ def array_of(shape: Shape, where: Slice) -> Array:
         shape=shape.dimensions,
         minor_to_major=shape.minor_to_major,
     )
+
+
+def view_of(shape: Shape, where: Slice) -> View:
+    """Memory as a view of a shape.
+
+    Raises:
+        UnsupportedProgramError: Programs have no elements of its type.
+    """
+    if shape.element_type is None:
+        raise UnsupportedProgramError(f"XLA's element type {shape.primitive} is not supported")
+    return View.dense(where, shape.element_type, shape.dimensions, shape.minor_to_major)

@@ -58,6 +58,7 @@ class Block:
     """Memory that is in one piece. Offsets are from its origin; some may be negative."""
 
     uses: Sequence[Use]
+    """None of a value without bytes."""
     home: Place | None = None
     """Where its origin is in XLA's plan."""
     is_pinned: bool = False
@@ -66,22 +67,22 @@ class Block:
     @cached_property
     def start(self) -> int:
         """Where its first byte is."""
-        return min(use.start for use in self.uses)
+        return min((use.start for use in self.uses), default=0)
 
     @cached_property
     def stop(self) -> int:
         """Where its last byte ends."""
-        return max(use.start + use.size for use in self.uses)
+        return max((use.start + use.size for use in self.uses), default=0)
 
     @cached_property
     def first(self) -> int:
         """The first time that anything of it is in use."""
-        return min(use.first for use in self.uses)
+        return min((use.first for use in self.uses), default=0)
 
     @cached_property
     def last(self) -> int:
         """The last time."""
-        return max(use.last for use in self.uses)
+        return max((use.last for use in self.uses), default=0)
 
     @cached_property
     def is_in_branches(self) -> bool:

@@ -1,0 +1,258 @@
+"""Kernels that pool images or reduce rows: XLA's have no vectors.
+
+    f:  ROOT largest = f32[2,2,3,8] reduce-window(x, -inf), window={size=1x3x2x1 ...}, to_apply=maximum
+                                  =>    %1 f32[2,2,3,8] = pooling %0 f32[2,5,6,8] {reducer=maximum, window=[3,2], ...}
+
+    f:  sums = f32[2,8] reduce(x, 0), dimensions={1,2}, to_apply=add
+        ROOT means = f32[2,8] multiply(sums, 0.25)
+                                  =>    %1 f32[2,1,1,8] = pooling %0 f32[2,5,6,8] {reducer=sum, factor=0.25, ...}
+
+    f:  ROOT sums = f32[3,4] reduce-window(x, 0), window={size=1x32 stride=1x32 pad=0_0x14_14}, to_apply=add
+                                  =>    %1 f32[3,4] = row_reduction %0 f32[3,100] {reducer=sum, window=32, pad_low=14}
+
+When: poolings with at least `_MIN_FEATURES` features, rows with windows of at least `_MIN_WINDOW` elements; with fewer, vectors
+would be nearly empty. Bits: poolings have the same, they take the elements of a window in XLA's order; sums of rows have another order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from ....dtypes import ElementType
+from ....program import ops
+from ....program.view import View
+from ...ir.graph import Node
+from ...ir.hlo import Instruction, Shape, WindowAxis
+from ...ir.match import behind_bitcasts, parameter_of, row_major, scalar_of
+from .kernel_calls import KernelCall
+
+_FLOAT = ElementType.FLOAT32
+_REDUCERS: dict[str, ops.Reducer] = {"maximum": "maximum", "add": "sum"}
+_MIN_FEATURES = 4
+_MIN_WINDOW = 8
+
+_Images: TypeAlias = tuple[int, int, int, int]
+
+
+@dataclass(frozen=True)
+class Pooled:
+    """A pooling, with the shapes of its images: batch, rows, columns, features."""
+
+    op: ops.Pooling
+    source: _Images
+    result: _Images
+
+    def node(self, call: KernelCall) -> Node:
+        """The node that pools the first argument of a kernel instead of it."""
+        inputs = {"input": call.dense(0, _FLOAT, self.source)}
+        return call.replaced(self.op, inputs, View.dense(call.place, _FLOAT, self.result))
+
+
+@dataclass(frozen=True)
+class _Reduction:
+    """A fusion that is one reduction: of its first parameter, from a constant on."""
+
+    root: Instruction
+    """The `reduce` or `reduce-window`."""
+    source: Shape
+    """The shape of what is reduced."""
+    reducer: ops.Reducer
+    initial: float | None
+
+
+def pooling(call: KernelCall) -> Node | None:
+    """The pooling of images, or of sequences, that a kernel computes; None if it does anything else."""
+    found = _reduction(call, "reduce-window")
+    if found is None:
+        return None
+    root, source = found.root, found.source
+    last = source.rank - 1
+    pooled = range(1, last)
+    plain = (
+        last in (2, 3)
+        and row_major(source, root.shape)
+        and is_plain(root.window, pooled)
+        and source.dimensions[last] >= _MIN_FEATURES
+    )
+    if not plain:
+        return None
+    windows = [root.window[axis] for axis in pooled]
+    op = ops.Pooling(
+        reducer=found.reducer,
+        initial=found.initial,
+        window=sides([window.size for window in windows], 1),
+        stride=sides([window.stride for window in windows], 1),
+        pad_low=sides([window.pad_low for window in windows], 0),
+    )
+    return Pooled(op, _images(source), _images(root.shape)).node(call)
+
+
+def _images(shape: Shape) -> _Images:
+    batch, *pooled, features = shape.dimensions
+    return (batch, *sides(pooled, 1), features)
+
+
+def mean_of_images(call: KernelCall) -> Node | None:
+    """The sum over all places of images, times a factor, that a kernel computes; None if it does anything else."""
+    found = mean_of_values(call.instruction)
+    if found is None or len(call.arguments) != 1 or not call.is_apart:
+        return None
+    values, pooled = found
+    return pooled.node(call) if values.opcode == "parameter" else None
+
+
+def mean_of_values(fusion: Instruction) -> tuple[Instruction, Pooled] | None:
+    """Matches mean(f(x)): the instruction f(x) of the fusion, and the pooling of it."""
+    if fusion.opcode != "fusion":
+        return None
+    root, factor = _scaled(behind_bitcasts(fusion.called_root))
+    root = behind_bitcasts(root)
+    if root.opcode != "reduce" or len(root.operands) != 2:
+        return None
+    source, initial = root.operands
+    shape = source.shape
+    last = shape.rank - 1
+    plain = (
+        last >= 2
+        and sorted(root.dimensions) == list(range(1, last))
+        and row_major(shape, root.shape)
+        and all(s.element_type == _FLOAT for s in (shape, root.shape))
+        and shape.dimensions[last] >= _MIN_FEATURES
+        and reducer_of(root) == "sum"
+        and scalar_of(initial) == 0.0
+    )
+    if not plain:
+        return None
+    size = (shape.dimensions[1], math.prod(shape.dimensions[2:last]))
+    op = ops.Pooling(
+        reducer="sum", initial=0.0, window=size, stride=(1, 1), pad_low=(0, 0), factor=factor
+    )
+    batch, features = shape.dimensions[0], shape.dimensions[last]
+    return source, Pooled(op, (batch, *size, features), (batch, 1, 1, features))
+
+
+def _scaled(node: Instruction) -> tuple[Instruction, float]:
+    """The value that an instruction multiplies by one number, and the number."""
+    if node.opcode != "multiply":
+        return node, 1.0
+    one, other = node.operands
+    for value, repeated in ((one, other), (other, one)):
+        number = scalar_of(repeated, finite=True)
+        if number is not None:
+            return value, number
+    return node, 1.0
+
+
+def scaling(fusion: Instruction) -> float | None:
+    """The number that a fusion multiplies its only operand by; None if it does anything else."""
+    value, factor = _scaled(behind_bitcasts(fusion.called_root))
+    plain = len(fusion.operands) == 1 and parameter_of(value) is not None
+    return factor if plain and value.shape.element_type == ElementType.FLOAT32 else None
+
+
+def row_reduction(call: KernelCall) -> Node | None:
+    """The reduction of rows that a kernel computes; None if it does anything else.
+
+    XLA reduces long rows in windows first, and then their results (TreeReductionRewriter in
+    xla/service/tree_reduction_rewriter.cc).
+    """
+    if found := _reduction(call, "reduce-window"):
+        row = _windows_of_rows(found)
+    elif found := _reduction(call, "reduce"):
+        row = _whole_rows(found)
+    else:
+        return None
+    if row is None or row.window < _MIN_WINDOW:
+        return None
+    op = ops.RowReduction(
+        reducer=found.reducer, initial=found.initial, window=row.window, pad_low=row.pad_low
+    )
+    rows = found.source.elements // row.size
+    inputs = {"input": call.dense(0, _FLOAT, (rows, row.size))}
+    return call.replaced(op, inputs, View.dense(call.place, _FLOAT, (rows, row.windows)))
+
+
+@dataclass(frozen=True)
+class _Row:
+    size: int
+    windows: int
+    window: int
+    pad_low: int
+
+
+def _windows_of_rows(found: _Reduction) -> _Row | None:
+    """The windows of a `reduce-window` along the axis that varies fastest."""
+    root, order = found.root, found.source.minor_to_major
+    axis = order[0]
+    window = root.window[axis]
+    plain = (
+        root.shape.minor_to_major == order
+        and is_plain(root.window, (axis,))
+        and (window.stride) == window.size
+    )
+    size, windows = found.source.dimensions[axis], root.shape.dimensions[axis]
+    return _Row(size, windows, window.size, window.pad_low) if plain else None
+
+
+def _whole_rows(found: _Reduction) -> _Row | None:
+    """The axes of a `reduce`, if they vary fastest."""
+    order, reduced = found.source.minor_to_major, set(found.root.dimensions)
+    kept = [axis for axis in order if axis not in reduced]
+    numbers = {axis: number for number, axis in enumerate(sorted(kept))}
+    fastest = [axis for axis in order if axis in reduced]
+    plain = order == (*fastest, *kept) and found.root.shape.minor_to_major == tuple(
+        numbers[axis] for axis in kept
+    )
+    size = math.prod(found.source.dimensions[axis] for axis in reduced)
+    return _Row(size, 1, size, 0) if plain and size else None
+
+
+def _reduction(call: KernelCall, opcode: str) -> _Reduction | None:
+    instruction = call.instruction
+    if instruction.opcode != "fusion" or len(call.arguments) != 2 or not call.is_apart:
+        return None
+    root = instruction.called_root
+    if root.opcode != opcode or len(root.operands) != 2:
+        return None
+    # The fusion has nothing else: its parameters are the operands, in order.
+    operands = root.operands
+    if [(o.opcode, o.parameter_number) for o in operands] != [("parameter", 0), ("parameter", 1)]:
+        return None
+    reducer, initial = reducer_of(root), instruction.operands[1]
+    floats = all(s.element_type == ElementType.FLOAT32 for s in (operands[0].shape, root.shape))
+    value = scalar_of(initial)
+    if reducer is None or not floats or value is None:
+        return None
+    if math.isnan(value) or (math.isinf(value) and (reducer, value > 0) != ("maximum", False)):
+        return None
+    return _Reduction(root, operands[0].shape, reducer, None if math.isinf(value) else value)
+
+
+def reducer_of(root: Instruction) -> ops.Reducer | None:
+    """The operation that reduces windows, in a computation of two parameters and one operation."""
+    operation = root.called_root
+    numbers = sorted(
+        operand.parameter_number for operand in operation.operands if operand.opcode == "parameter"
+    )
+    return _REDUCERS.get(operation.opcode) if numbers == [0, 1] else None
+
+
+def sides(values: Sequence[int], neutral: int) -> tuple[int, int]:
+    """One number for rows and one for columns; a sequence is an image with one column."""
+    return (values[0], values[1] if len(values) > 1 else neutral)
+
+
+def is_plain(windows: Sequence[WindowAxis], pooled: Sequence[int]) -> bool:
+    """Whether only the axes `pooled` have windows, and nothing is dilated."""
+    undilated = all(
+        w.window_dilation == 1 and w.base_dilation == 1 and not w.reversed for w in windows
+    )
+    single = all(
+        (w.size, w.stride, w.pad_low, w.pad_high) == (1, 1, 0, 0)
+        for axis, w in enumerate(windows)
+        if axis not in pooled
+    )
+    return undilated and single
