@@ -15,11 +15,12 @@ from __future__ import annotations
 import math
 
 from ...dtypes import ElementType
-from ...program.ops import Kernel, Scaling
+from ...program.ops import Scaling
 from ...program.view import View
-from ..ir.graph import Graph, Node, Operand, Result
+from ..ir.graph import Graph, Node
 from ..ir.hlo import Instruction
 from ..ir.match import behind_bitcasts, parameter_of, row_major
+from .recognise.kernel_calls import KernelCall
 
 # With fewer, no thread gets a part, or vectors would be nearly empty.
 _MIN_ELEMENTS = 1 << 14
@@ -44,35 +45,21 @@ class DecodeScalings:
 
 def _scaling(graph: Graph, node: Node) -> Node | None:
     """The node that does the same as a kernel; None if it does anything else."""
-    if not isinstance(node.op, Kernel) or len(node.inputs) != 2 or len(node.outputs) != 1:
-        return None
-    instructions = graph.instructions(node)
-    sizes = _sizes(instructions[0]) if len(instructions) == 1 else None
-    if sizes is None:
+    call = KernelCall.of(graph, node)
+    sizes = None if call is None or len(call.arguments) != 2 else _sizes(call.instruction)
+    if call is None or sizes is None:
         return None
     number, shape = sizes
-    operands = list(node.inputs.values())
-    (result,) = node.outputs.values()
-    part = result.view.slice
-    is_whole = part.size == result.value.size and not part.step
-    spares_factors = result.base is None or result.base.value is operands[number].value
+    base = call.result.base
+    spares_factors = base is None or base.value is call.arguments[number].value
     # The kernel of the runtime may write over the images, and over nothing else that it reads.
-    if result.near or (is_whole and not spares_factors):
+    if call.result.near or (call.is_whole and not spares_factors):
         return None
-    scaling = graph.merged(Scaling(), [node])
-    scaling.inputs = {
-        "input": _with_shape(operands[number], shape),
-        "factors": _with_shape(operands[1 - number], (shape[0], shape[2])),
+    inputs = {
+        "input": call.dense(number, _FLOAT, shape),
+        "factors": call.dense(1 - number, _FLOAT, (shape[0], shape[2])),
     }
-    view = View.dense(result.view.slice, _FLOAT, shape)
-    # One that writes all of it has nothing of what XLA's kernel may have changed in its place.
-    base = None if is_whole else result.base
-    scaling.outputs = {"output": Result(result.value, view, base)}
-    return scaling
-
-
-def _with_shape(operand: Operand, shape: tuple[int, ...]) -> Operand:
-    return Operand(operand.value, View.dense(operand.view.slice, _FLOAT, shape))
+    return call.replaced(Scaling(), inputs, View.dense(call.place, _FLOAT, shape))
 
 
 def _sizes(instruction: Instruction) -> tuple[int, tuple[int, int, int]] | None:

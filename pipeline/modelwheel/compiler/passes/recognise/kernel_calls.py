@@ -43,8 +43,13 @@ class KernelCall:
         return self.result.view.slice
 
     @property
+    def is_whole(self) -> bool:
+        """Whether the result is all of its value."""
+        return self.place.size == self.result.value.size and not self.place.step
+
+    @property
     def is_apart(self) -> bool:
-        """Whether it writes all bytes of a value that XLA has apart from what it reads."""
+        """Whether it writes all bytes of a value, which XLA has apart from what the kernel reads."""
         return self.result.base is None and not self.result.near
 
     def part(self, number: int) -> Slice:
@@ -61,8 +66,10 @@ class KernelCall:
         return Operand(self.arguments[number].value, view)
 
     def replaced(self, op: AnyOp, inputs: Mapping[str, Operand], view: View) -> Node:
-        """A node that writes all of the result, as a view of its bytes, instead of the kernel."""
+        """A node that writes the bytes of the result, as a view of them, instead of the kernel."""
         node = self.graph.merged(op, [self.node])
         node.inputs = dict(inputs)
-        node.outputs = {op.OUTPUTS[0].name: Result(self.result.value, view)}
+        # One that writes all of it has nothing of what XLA's kernel may have changed in its place.
+        base = None if self.is_whole else self.result.base
+        node.outputs = {op.OUTPUTS[0].name: Result(self.result.value, view, base)}
         return node
