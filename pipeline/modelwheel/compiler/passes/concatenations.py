@@ -67,7 +67,7 @@ class _Written:
     """A product that writes a piece."""
 
     step: Emitted
-    parts: Parts
+    parts: Parts[Slice]
     piece: _Piece
 
     def write(self, whole: Slice) -> None:

@@ -411,8 +411,8 @@ def read_parts(
     fusion: Instruction,
     number: int,
     node: Instruction,
-    elsewhere: Elsewhere = lambda _: None,
-) -> Parts | None:
+    elsewhere: Elsewhere[Slice] = lambda _: None,
+) -> Parts[Slice] | None:
     """The parts of an epilogue from a product, an operand of a fusion, to an instruction of the fusion."""
     _, columns = columns_of(product)
     plain = (

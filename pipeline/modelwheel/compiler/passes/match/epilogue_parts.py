@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TypeAlias
+from typing import Generic, TypeAlias, TypeVar
 
 from ....dtypes import ElementType
 from ....program.arrays import Slice
@@ -15,7 +15,7 @@ from ...ir.hlo import Instruction
 from ...ir.match import behind_bitcasts, parameter_of, row_major, scalar_of
 from .activations import Activations
 
-_ORDER = ("bias", "scale", "shift", "addend", "low", "high", "activation")
+ORDER = ("bias", "scale", "shift", "addend", "low", "high", "activation")
 """The order in which the kernels apply the parts of an epilogue."""
 _PARTS: dict[tuple[str, str], str] = {
     ("multiply", "columns"): "scale",
@@ -26,16 +26,17 @@ _PARTS: dict[tuple[str, str], str] = {
 }
 """The part that an operation is, by the kind of its other side."""
 
+_Array = TypeVar("_Array")
+"""What says where an array is: a slice of memory, or an operand of a node."""
 Part: TypeAlias = "Slice | float | str"
 """A part of an epilogue: where values are, a limit, or an activation."""
-_Named: TypeAlias = "tuple[str, Part]"
 
 
 @dataclass
-class Parts:
+class Parts(Generic[_Array]):
     """The parts of an epilogue by name, and the instructions whose values they are."""
 
-    named: dict[str, Part] = field(default_factory=dict)
+    named: dict[str, _Array | float | str] = field(default_factory=dict)
     sources: list[Instruction] = field(default_factory=list)
     """Instructions outside of the fusion."""
 
@@ -46,8 +47,8 @@ def followed_by(
     """An epilogue with further parts; None if the kernels do not apply them after those that it has."""
     if epilogue is None:
         return epilogue_of(result, parts)
-    there = [_ORDER.index(name) for name in _ORDER if getattr(epilogue, name) is not None]
-    if there and parts and max(there) >= min(map(_ORDER.index, parts)):
+    there = [ORDER.index(name) for name in ORDER if getattr(epilogue, name) is not None]
+    if there and parts and max(there) >= min(map(ORDER.index, parts)):
         return None
     return epilogue.model_copy(update={"result": result, **parts})
 
@@ -57,20 +58,20 @@ def epilogue_of(result: Slice, parts: Mapping[str, Part]) -> p.Epilogue:
     return p.Epilogue(result=result).model_copy(update=dict(parts))
 
 
-Elsewhere: TypeAlias = Callable[[Instruction], "tuple[Slice, Instruction] | None"]
+Elsewhere: TypeAlias = Callable[[Instruction], "tuple[_Array, Instruction] | None"]
 """Finds a value that a fusion computes, but not from its product: where it is in memory, and the instruction that it is of."""
 
 
-class FusionReader:
+class FusionReader(Generic[_Array]):
     """The computation of a fusion, read as parts of an epilogue of one of its parameters."""
 
     def __init__(
         self,
         fusion: Instruction,
         product: int,
-        arguments: Sequence[Slice],
+        arguments: Sequence[_Array],
         columns: int,
-        elsewhere: Elsewhere = lambda _: None,
+        elsewhere: Elsewhere[_Array] = lambda _: None,
     ) -> None:
         self._fusion = fusion
         self._product = product
@@ -80,7 +81,7 @@ class FusionReader:
         self._activations = Activations()
         self._sources: list[Instruction] = []
 
-    def parts(self, root: Instruction) -> Parts | None:
+    def parts(self, root: Instruction) -> Parts[_Array] | None:
         """The parts from the product to an instruction, or None if it is anything else or in another order."""
         self._sources = []
         chain = self._chain(root)
@@ -89,11 +90,11 @@ class FusionReader:
         for number, (before, after) in enumerate(pairwise(name for name, _ in chain)):
             if (before, after) == ("shift", "scale"):
                 chain[number] = ("bias", chain[number][1])
-        positions = [_ORDER.index(name) for name, _ in chain]
+        positions = [ORDER.index(name) for name, _ in chain]
         in_order = all(before < after for before, after in pairwise(positions))
         return Parts(dict(chain), self._sources) if in_order else None
 
-    def _chain(self, node: Instruction) -> list[_Named] | None:
+    def _chain(self, node: Instruction) -> list[tuple[str, _Array | float | str]] | None:
         """The parts from the product to a node."""
         if node.shape.element_type != ElementType.FLOAT32:
             return None
@@ -129,12 +130,14 @@ class FusionReader:
             return node.parameter_number == self._product
         return any(map(self._reads_product, node.operands))
 
-    def _part(self, operation: str, other: Instruction, node: Instruction) -> _Named | None:
+    def _part(
+        self, operation: str, other: Instruction, node: Instruction
+    ) -> tuple[str, _Array | float | str] | None:
         """The part that an operation with the value of another node is."""
         # The sums themselves are not kept for a second use.
         if other.shape.element_type != ElementType.FLOAT32 or self._reads_product(other):
             return None
-        value: Slice | float | None
+        value: _Array | float | None
         if other.opcode == "parameter":
             kind = "array"
             value = self._argument(other.parameter_number)
@@ -149,12 +152,12 @@ class FusionReader:
         name = _PARTS.get((operation, kind))
         return (name, value) if name is not None and value is not None else None
 
-    def _argument(self, number: int) -> Slice:
+    def _argument(self, number: int) -> _Array:
         """Where a parameter is."""
         self._sources.append(behind_bitcasts(self._fusion.operands[number]))
         return self._arguments[number]
 
-    def _other_array(self, other: Instruction, node: Instruction) -> Slice | None:
+    def _other_array(self, other: Instruction, node: Instruction) -> _Array | None:
         """Where the value of a node is that the fusion need not compute."""
         found = self._elsewhere(other) if other.shape == node.shape else None
         if found is None:
@@ -162,7 +165,7 @@ class FusionReader:
         self._sources.append(found[1])
         return found[0]
 
-    def _per_column(self, node: Instruction) -> Slice | None:
+    def _per_column(self, node: Instruction) -> _Array | None:
         """The parameter with a value for each column that a node repeats in every row."""
         if node.opcode != "broadcast":
             return None

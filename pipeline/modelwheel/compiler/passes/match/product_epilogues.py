@@ -1,0 +1,157 @@
+"""Gives products of a graph epilogues: reads the fusion behind one as parts, and makes the node that applies them.
+
+    %3 f32[4,8] = dot %0, %1                           %4 f32[4,8] = dot %0, %1, bias=%2 f32[8]
+    %4 = kernel %3, %2 {symbol=fusion}          =>             {epilogue={low=0}}
+
+    fusion:  repeated = f32[4,8] broadcast(bias), dimensions={1}
+             sum = f32[4,8] add(product, repeated)
+             ROOT above = f32[4,8] maximum(sum, zero)
+
+Bits: the same but for fused multiply-adds in the place of a product and a sum, and the kernels' own activation functions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TypeAlias
+
+from ....dtypes import ElementType
+from ....program import ops
+from ....program.view import View
+from ...ir.graph import Graph, Node, Operand, Result
+from ...ir.hlo import Instruction
+from .epilogue_parts import ORDER, Elsewhere, FusionReader, Parts
+
+_FLOAT = ElementType.FLOAT32
+# With fewer columns XLA's kernel is faster: its vectors run along all axes.
+_MIN_COLUMNS = 4
+_LIMITS = ("low", "high", "activation")
+
+Named: TypeAlias = "Mapping[str, Operand | float | str]"
+"""The parts of an epilogue by name."""
+
+
+def columns_of(product: Node) -> int:
+    """The number of columns of a product's result; 0 unless they are contiguous and vary fastest."""
+    op, view = product.op, product.outputs["out"].view
+    if isinstance(op, ops.Convolution):
+        feature = op.output_axes.feature
+        return view.shape[feature] if view.strides[feature] == 1 else 0
+    if not isinstance(op, ops.Dot) or not view.is_row_major(ignoring_unit_axes=False):
+        return 0
+    rhs = product.inputs["rhs"].view
+    free = len(rhs.shape) - len(op.rhs_batch) - len(op.rhs_contracting)
+    return math.prod(view.shape[len(view.shape) - free :])
+
+
+def read_parts(
+    product: Node,
+    kernel: Node,
+    fusion: Instruction,
+    number: int,
+    node: Instruction,
+    elsewhere: Elsewhere[Operand] = lambda _: None,
+) -> Parts[Operand] | None:
+    """The parts of an epilogue from a product to an instruction of a fusion.
+
+    Args:
+        product: A dot or a convolution.
+        kernel: The node of the fusion.
+        fusion: The instruction.
+        number: Which operand of the fusion the product is.
+        node: An instruction in the computation of the fusion.
+        elsewhere: Finds values that the fusion need not compute.
+
+    Returns:
+        The parts, which may be none at all; None if the instruction is anything else.
+    """
+    arguments = list(kernel.inputs.values())
+    if len(arguments) != len(fusion.operands) or not _is_whole(product, arguments[number]):
+        return None
+    columns = columns_of(product)
+    views = [one.view for one in _factors(product)]
+    views.append(product.outputs["out"].view)
+    if {view.element_type for view in views} != {_FLOAT} or columns < _MIN_COLUMNS:
+        return None
+    return FusionReader(fusion, number, arguments, columns, elsewhere).parts(node)
+
+
+def with_parts(
+    graph: Graph, product: Node, kernel: Node | None, parts: Named, out: Result
+) -> Node | None:
+    """A product with further parts of an epilogue, which is in no region yet.
+
+    Args:
+        graph: The graph.
+        product: A dot or a convolution, which may have an epilogue.
+        kernel: The node whose work it does too, if there is one.
+        parts: What follows.
+        out: Where the result is to be: its slice counts.
+
+    Returns:
+        None if the kernels cannot apply the parts, or not after those that it has.
+    """
+    op = product.op
+    assert isinstance(op, ops.Dot | ops.Convolution)
+    view = product.outputs["out"].view
+    bytes_ = view.elements * _FLOAT.item_bytes
+    if out.view.slice.size != bytes_ or view.slice.size != bytes_:
+        return None
+    before = op.epilogue or ops.Epilogue()
+    there = [name for name in ORDER if _has(product, before, name)]
+    if there and parts and ORDER.index(there[-1]) >= min(map(ORDER.index, parts)):
+        return None
+    operands = _operands(parts, view, columns_of(product))
+    if operands is None:
+        return None
+    limits = {name: parts[name] for name in _LIMITS if name in parts}
+    fused = op.model_copy(update={"epilogue": before.model_copy(update=limits)})
+    node = graph.merged(fused, [product] if kernel is None else [product, kernel])
+    node.inputs = {**product.inputs, **operands}
+    sums = product.outputs.get("accumulator", product.outputs["out"])
+    node.outputs = {
+        "out": replace(out, view=view.model_copy(update={"slice": out.view.slice})),
+        "accumulator": replace(sums, base=None, near=()),
+    }
+    return node
+
+
+def _operands(parts: Named, out: View, columns: int) -> dict[str, Operand] | None:
+    """The operands of a product that are parts of its epilogue; None if one of them has another size."""
+    found: dict[str, Operand] = {}
+    for role, part in parts.items():
+        if not isinstance(part, Operand):
+            continue
+        whole = part.view.slice
+        if role == "addend":
+            view, elements = out.model_copy(update={"slice": whole}), out.elements
+        else:
+            view, elements = View.dense(whole, _FLOAT, (columns,)), columns
+        if whole.size != elements * _FLOAT.item_bytes:
+            return None
+        found[role] = Operand(part.value, view)
+    return found
+
+
+def _has(product: Node, epilogue: ops.Epilogue, name: str) -> bool:
+    if name in _LIMITS:
+        return getattr(epilogue, name) is not None
+    return name in product.inputs
+
+
+def _factors(product: Node) -> list[Operand]:
+    names = ("lhs", "rhs") if isinstance(product.op, ops.Dot) else ("input", "kernel")
+    return [product.inputs[name] for name in names]
+
+
+def _is_whole(product: Node, operand: Operand) -> bool:
+    """Whether an operand is the result of a product, all of it."""
+    out = product.outputs.get("out")
+    return (
+        isinstance(product.op, ops.Dot | ops.Convolution)
+        and out is not None
+        and operand.value is out.value
+        and operand.view.slice == out.view.slice
+    )
