@@ -7,12 +7,12 @@ Each value has one producer, and users. A node has operands by role, as steps ha
 memory that a value has in the end is chosen by `assign`; what must be in one place is tied: a result to the value whose
 bytes it leaves where it does not write (`Result.base`), the pieces of a join to the whole, the state of a loop to itself.
 
-Only `Graph.replace`, `hoist` and `replace_uses`, `erasing` and `forks` change a graph; `SumInResults` changes results.
+Only `Graph.replace`, `insert`, `update`, `hoist` and `replace_uses`, `erasing` and `forks` change a graph; `SumInResults` changes results.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal, TypeAlias
 
@@ -182,6 +182,13 @@ class Graph:
             for inner in node.regions:
                 yield from self.walk(inner)
 
+    @property
+    def regions(self) -> Iterator[Region]:
+        """Every sequence; those inside of a node come after the one that has it."""
+        yield self.body
+        for node in self.walk():
+            yield from node.regions
+
     def instructions(self, node: Node) -> list[Instruction]:
         """The instructions whose values a node computes."""
         if self.module is None:
@@ -204,12 +211,32 @@ class Graph:
         region.nodes.append(node)
         self._attach(region, node)
 
-    def replace(self, nodes: Sequence[Node], node: Node) -> None:
-        """Puts a node in the place of the last of some nodes of one region, which go.
+    def insert(self, node: Node, before: Node) -> None:
+        """Adds a node just before another one."""
+        region = before.region
+        assert region is not None
+        region.nodes.insert(region.nodes.index(before), node)
+        self._attach(region, node)
+        self.changed = True
+
+    def update(
+        self, node: Node, inputs: Mapping[str, Operand], outputs: Mapping[str, Result]
+    ) -> None:
+        """Gives a node other operands and results, in its place; what nobody computes then, nobody may use."""
+        assert node.region is not None
+        for value in node.used:
+            value.users.remove(node)
+        node.inputs, node.outputs = dict(inputs), dict(outputs)
+        self._attach(node.region, node)
+        self.changed = True
+
+    def replace(self, nodes: Sequence[Node], node: Node, at: Node | None = None) -> None:
+        """Puts a node in the place of some nodes of one region, which go.
 
         Args:
             nodes: In order. What others still use of their values, `node` computes: it has these values as results.
             node: The new one.
+            at: The node of the region, one of them or another, that it comes before; by default the last of them.
 
         Raises:
             ValueError: The nodes are in several regions, or a value is left that nobody computes.
@@ -217,8 +244,7 @@ class Graph:
         region = nodes[-1].region
         if region is None or any(one.region is not region for one in nodes):
             raise ValueError("nodes that one replaces are in one region")
-        position = region.nodes.index(nodes[-1])
-        region.nodes.insert(position + 1, node)
+        region.nodes.insert(region.nodes.index(at or nodes[-1]), node)
         for one in nodes:
             self.detach(one)
         self._attach(region, node)

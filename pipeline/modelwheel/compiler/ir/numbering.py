@@ -23,6 +23,9 @@ _ELEMENTWISE = frozenset(
 _CONDITIONS = frozenset({"and", "or", "not", "select", "compare", "convert"})
 """Operations on elements of several types."""
 
+_SEQUENCES = frozenset({"while", "conditional", "call"})
+"""Instructions whose computations have kernels of their own."""
+
 
 class Numbering:
     """The numbers of values: of the memory that they fill, whatever shape an instruction gives it."""
@@ -30,8 +33,12 @@ class Numbering:
     def __init__(self, hlo: Module) -> None:
         self._keys: dict[tuple[object, ...], _Number] = {}
         self._known: dict[tuple[Instruction, tuple[_Number, ...] | None], _Number] = {}
-        for instruction in hlo.entry.instructions:
-            self.of(instruction)
+        called = (one for one in hlo.instructions if one.opcode in _SEQUENCES)
+        bodies = {computation for one in called for computation in one.called}
+        for computation in hlo.computations:
+            if computation is hlo.entry or computation in bodies:
+                for instruction in computation.instructions:
+                    self.of(instruction)
 
     def of(self, instruction: Instruction) -> _Number:
         """The number of an instruction outside of fusions."""

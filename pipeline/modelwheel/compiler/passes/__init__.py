@@ -21,9 +21,12 @@ from ..ir.lift import lift
 from .embedding_bags import FuseEmbeddingBags
 from .erase_dead import EraseDead
 from .fork_branches import ForkBranches
+from .fuse_epilogues import FuseEpilogues
 from .scalings import DecodeScalings
 from .strips import ChainStrips
 from .sums_in_results import SumInResults
+from .write_concatenations import WriteConcatenations
+from .write_pieces import WritePieces
 
 Watch: TypeAlias = Callable[[str, Graph], None]
 """Looks at a graph after a pass of this name."""
@@ -41,6 +44,9 @@ class Pass(Protocol):
 
 
 PIPELINE: tuple[Pass, ...] = (
+    WriteConcatenations(),  # Before epilogues: what it copies, it does not compute from a product any more.
+    FuseEpilogues(),  # Before products are put together or moved: they are final then.
+    WritePieces(),  # The products whose results are copied have their epilogues.
     FuseEmbeddingBags(),  # Looks for steps that are decoded already: anywhere before the last.
     DecodeScalings(),  # Kernels that are left here are part of no product and of no chain.
     SumInResults(),  # Before strips and branches are made, whose memory it is otherwise.

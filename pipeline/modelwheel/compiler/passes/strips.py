@@ -53,8 +53,7 @@ class ChainStrips:
     def run(self, graph: Graph) -> int:
         """Joins; returns how many chains."""
         results = frozenset(piece.value for piece, _ in graph.results)
-        regions = [graph.body, *(inner for node in graph.walk() for inner in node.regions)]
-        return sum(_chain(graph, region, results) for region in regions)
+        return sum(_chain(graph, region, results) for region in list(graph.regions))
 
 
 @dataclass(frozen=True)

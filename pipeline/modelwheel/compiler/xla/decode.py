@@ -34,7 +34,7 @@ from ..ir.op_origins import origin_of
 from ..ir.operations import operations_of
 from ..passes import Watch, optimise
 from ..passes.epilogues import Emitted
-from ..passes.joining import join_epilogues
+from ..passes.joining import join_steps
 from ..passes.recognise.convolutions import convolution
 from ..passes.recognise.products import product
 from ..passes.recognise.recognisers import RECOGNISERS
@@ -311,8 +311,10 @@ class _ThunkDecoder:
     """The origin of the loop or conditional whose steps these are."""
 
     def sequence(self, proto: Any, memory: Memory | None = None) -> tuple[p.Thunk, ...]:
-        joined = join_epilogues(self.hlo, self._emitted(proto), memory)
-        return tuple(one.thunk for one in joined)
+        emitted = self._emitted(proto)
+        if memory is not None:
+            emitted = join_steps(self.hlo, emitted, memory)
+        return tuple(one.thunk for one in emitted)
 
     def _emitted(self, proto: Any) -> list[Emitted]:
         thunks: list[Emitted] = []
@@ -392,7 +394,7 @@ class _ThunkDecoder:
         instruction = self.hlo.instruction(thunk.info.op_name)
         counters = None if instruction is None else count(instruction)
         inside = self._inside(thunk)
-        steps = join_epilogues(self.hlo, inside._emitted(w.body_sequence))
+        steps = inside._emitted(w.body_sequence)
         before: Sequence[p.Thunk] = ()
         if instruction is not None and counters and trips in (None, counters.trip_count):
             trips = counters.trip_count

@@ -41,18 +41,6 @@ class Parts(Generic[_Array]):
     """Instructions outside of the fusion."""
 
 
-def followed_by(
-    epilogue: p.Epilogue | None, result: Slice, parts: Mapping[str, Part]
-) -> p.Epilogue | None:
-    """An epilogue with further parts; None if the kernels do not apply them after those that it has."""
-    if epilogue is None:
-        return epilogue_of(result, parts)
-    there = [ORDER.index(name) for name in ORDER if getattr(epilogue, name) is not None]
-    if there and parts and max(there) >= min(map(ORDER.index, parts)):
-        return None
-    return epilogue.model_copy(update={"result": result, **parts})
-
-
 def epilogue_of(result: Slice, parts: Mapping[str, Part]) -> p.Epilogue:
     """An epilogue of some parts."""
     return p.Epilogue(result=result).model_copy(update=dict(parts))

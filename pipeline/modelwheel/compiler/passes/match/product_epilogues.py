@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from ....dtypes import ElementType
 from ....program import ops
+from ....program.arrays import Slice
 from ....program.view import View
-from ...ir.graph import Graph, Node, Operand, Result
+from ...ir.graph import INSIDE, Graph, Node, Operand, Result, Value
 from ...ir.hlo import Instruction
 from .epilogue_parts import ORDER, Elsewhere, FusionReader, Parts
 
@@ -93,29 +94,100 @@ def with_parts(
     Returns:
         None if the kernels cannot apply the parts, or not after those that it has.
     """
+    view = product.outputs["out"].view
+    sizes = {out.view.slice.size, view.slice.size}
+    if sizes != {view.elements * _FLOAT.item_bytes}:
+        return None
+    node = _applying(graph, product, kernel, parts)
+    if node is not None:
+        sums = product.outputs.get("accumulator", product.outputs["out"])
+        node.outputs = {
+            "out": replace(out, view=view.model_copy(update={"slice": out.view.slice})),
+            "accumulator": replace(sums, base=None, near=()),
+        }
+    return node
+
+
+def in_columns(
+    graph: Graph, product: Node, kernel: Node | None, parts: Named, columns: Columns, out: Value
+) -> Node | None:
+    """A product, with further parts of an epilogue, that writes its result into columns of an array.
+
+    Args:
+        graph: The graph.
+        product: A dot or a convolution, which may have an epilogue.
+        kernel: The node whose work it does too, if there is one.
+        parts: What follows.
+        columns: Where in the array.
+        out: The array.
+
+    Returns:
+        None if the kernels cannot do that.
+    """
+    view = product.outputs["out"].view
+    number = columns_of(product)
+    fastest = [axis for axis, step in enumerate(view.strides) if step == 1]
+    # The result of several axes of columns has no rows of its own.
+    fits = (
+        number == columns.count >= _MIN_COLUMNS
+        and number in (view.shape[axis] for axis in fastest)
+        and view.elements == columns.rows * number
+        and view.element_type == _FLOAT
+        and "addend" not in (*parts, *product.inputs)
+    )
+    node = _applying(graph, product, kernel, parts) if fits else None
+    if node is not None:
+        steps = (step if step == 1 else step // number * columns.step for step in view.strides)
+        update = {"slice": columns.slice, "strides": tuple(steps)}
+        result = Result(out, view.model_copy(update=update))
+        node.outputs = {"out": result}
+        if getattr(node.op, "epilogue", None) is not None:
+            node.outputs["accumulator"] = result
+    return node
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Columns of an array of 32-bit floats."""
+
+    rows: int
+    first: int
+    count: int
+    step: int
+    """Columns of the array."""
+
+    @property
+    def slice(self) -> Slice:
+        """From the first element to the last."""
+        size = ((self.rows - 1) * self.step + self.count) * _FLOAT.item_bytes
+        return Slice(allocation=INSIDE, offset=self.first * _FLOAT.item_bytes, size=size)
+
+
+def _applying(graph: Graph, product: Node, kernel: Node | None, parts: Named) -> Node | None:
+    """A product with further parts of an epilogue, without results."""
     op = product.op
     assert isinstance(op, ops.Dot | ops.Convolution)
-    view = product.outputs["out"].view
-    bytes_ = view.elements * _FLOAT.item_bytes
-    if out.view.slice.size != bytes_ or view.slice.size != bytes_:
-        return None
     before = op.epilogue or ops.Epilogue()
     there = [name for name in ORDER if _has(product, before, name)]
     if there and parts and ORDER.index(there[-1]) >= min(map(ORDER.index, parts)):
         return None
-    operands = _operands(parts, view, columns_of(product))
+    operands = _operands(parts, product.outputs["out"].view, columns_of(product))
     if operands is None:
         return None
-    limits = {name: parts[name] for name in _LIMITS if name in parts}
-    fused = op.model_copy(update={"epilogue": before.model_copy(update=limits)})
-    node = graph.merged(fused, [product] if kernel is None else [product, kernel])
+    if parts:
+        limits = {name: parts[name] for name in _LIMITS if name in parts}
+        op = op.model_copy(update={"epilogue": before.model_copy(update=limits)})
+    node = graph.merged(op, [product] if kernel is None else [product, kernel])
     node.inputs = {**product.inputs, **operands}
-    sums = product.outputs.get("accumulator", product.outputs["out"])
-    node.outputs = {
-        "out": replace(out, view=view.model_copy(update={"slice": out.view.slice})),
-        "accumulator": replace(sums, base=None, near=()),
-    }
     return node
+
+
+def finished(graph: Graph, product: Node, kernel: Node | None, parts: Named) -> Node | None:
+    """As `with_parts`, with the result where that of the product is; None also if nothing follows."""
+    out = product.outputs["out"]
+    if not parts or out.base is not None or out.near:
+        return None
+    return with_parts(graph, product, kernel, parts, out)
 
 
 def _operands(parts: Named, out: View, columns: int) -> dict[str, Operand] | None:

@@ -1,0 +1,128 @@
+"""Questions about kernels of a graph: who reads a value alone, and where one is that a kernel computes again."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from ....program import ops
+from ....program.arrays import Slice
+from ....program.view import View
+from ...ir.graph import INSIDE, Graph, Node, Operand, Result, Value
+from ...ir.hlo import Instruction
+from ...ir.numbering import Numbering
+
+
+def fusion_of(graph: Graph, node: Node) -> Instruction | None:
+    """The fusion that a kernel with one result is; None of any other node."""
+    if not isinstance(node.op, ops.Kernel) or len(node.outputs) != 1:
+        return None
+    instructions = graph.instructions(node)
+    if len(instructions) != 1 or instructions[0].name in graph.repeated:
+        return None
+    return instructions[0] if instructions[0].opcode == "fusion" else None
+
+
+def is_whole(result: Result) -> bool:
+    """Whether a node writes all of a value, in one iteration of a loop."""
+    part = result.view.slice
+    return part.size == result.value.size and not part.step
+
+
+def whole(value: Value) -> Operand:
+    """All bytes of a value as an operand."""
+    return Operand(value, View.of_bytes(Slice(allocation=INSIDE, offset=0, size=value.size)))
+
+
+class KernelValues:
+    """The values of a graph, whose kernels become parts of other nodes meanwhile."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._results = frozenset(piece.value for piece, _ in graph.results)
+
+    def is_only_read_by(self, value: Value, node: Node) -> bool:
+        """Whether one operand of a node of the same region is all that reads a value, over which it may write."""
+        producer = value.producer
+        return (
+            set(value.users) == {node}
+            and sum(operand.value is value for operand in node.inputs.values()) == 1
+            and value not in self._results
+            and producer is not None
+            and producer.region is node.region
+        )
+
+    def only_reader(self, kernel: Node) -> Node | None:
+        """The node that alone reads all of the value of a kernel, as one operand."""
+        (result,) = kernel.outputs.values()
+        readers = set(result.value.users)
+        if not is_whole(result) or len(readers) != 1:
+            return None
+        (reader,) = readers
+        if not self.is_only_read_by(result.value, reader):
+            return None
+        (read,) = (one for one in reader.inputs.values() if one.value is result.value)
+        return reader if read.view.slice == result.view.slice else None
+
+    def products(self, kernel: Node) -> list[tuple[Node, int]]:
+        """The products that only a kernel reads, each with the number of the argument; the last comes first."""
+        found = []
+        for number, operand in enumerate(kernel.inputs.values()):
+            product = operand.value.producer
+            if product is None or not isinstance(product.op, ops.Dot | ops.Convolution):
+                continue
+            is_result = product.outputs["out"].value is operand.value
+            if is_result and self.is_only_read_by(operand.value, kernel):
+                found.append((product, number))
+        return sorted(found, key=lambda one: position(one[0]), reverse=True)
+
+    def find(self, node: Instruction, fusion: Instruction, before: Node) -> Value | None:
+        """The value, computed before a node in the same region, that an instruction in a fusion computes again."""
+        if self._numbering is None:
+            return None
+        for value in self._written.get(self._numbering.inside(node, fusion), ()):
+            producer = value.producer
+            if (
+                producer is not None
+                and producer.region is before.region
+                and is_before(value, before)
+            ):
+                return value
+        return None
+
+    @cached_property
+    def _numbering(self) -> Numbering | None:
+        return None if self._graph.module is None else Numbering(self._graph.module)
+
+    @cached_property
+    def _written(self) -> dict[int, list[Value]]:
+        """What kernels have written, by the numbers of the values."""
+        found: dict[int, list[Value]] = {}
+        assert self._numbering is not None
+        for node in self._graph.walk():
+            instructions = self._graph.instructions(node)
+            if not isinstance(node.op, ops.Kernel) or len(node.outputs) != len(instructions) != 1:
+                continue
+            ((result,), (instruction,)) = node.outputs.values(), instructions
+            if is_whole(result) and instruction.name not in self._graph.repeated:
+                found.setdefault(self._numbering.of(instruction), []).append(result.value)
+        return found
+
+
+def position(node: Node) -> int:
+    """Where a node is in its region; -1 if it is in none any more."""
+    nodes = [] if node.region is None else node.region.nodes
+    return nodes.index(node) if node in nodes else -1
+
+
+def between(first: Node, last: Node) -> list[Node]:
+    """The nodes between two of one region."""
+    assert first.region is not None
+    return first.region.nodes[position(first) + 1 : position(last)]
+
+
+def is_before(value: Value, node: Node) -> bool:
+    """Whether a value is there when a node runs, which is in the same region or inside of it."""
+    producer = value.producer
+    if value.source != "node" or producer is None or producer.region is not node.region:
+        return True
+    return 0 <= position(producer) < position(node)

@@ -1,0 +1,213 @@
+"""Makes concatenations of columns a matter of the nodes that compute the pieces.
+
+    %5 f32[9,4] = dot %0, %1                           %6 f32[9,4]{10,1} = dot %0, %1
+    %6 = kernel %5, %4 {symbol=fusion}          =>     %7 f32[9,6]{10,1}+16 into %6 = copy %4 f32[9,6]
+
+    fusion:  ROOT both = f32[9,10] concatenate(x, y), dimensions={1}
+
+XLA concatenates in a kernel of its own, which also computes again what another kernel has computed for other readers. Here
+each product or convolution writes its piece into the rows of the whole, with its epilogue; what is in memory already is copied
+there.
+
+When: at least one piece is the result of a product that nothing else reads; where all are in memory, XLA's kernel copies them
+too. Before epilogues are fused: what is copied, the concatenation does not compute from a product any more. Bits: as those of
+epilogues.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from ...dtypes import ElementType
+from ...program import ops
+from ...program.view import View
+from ..ir.graph import Graph, Node, Operand, Piece, Result, Value
+from ..ir.hlo import Instruction
+from ..ir.match import parameter_of
+from ..ir.ordering import may_pass, over_operands, piece_of
+from .match.kernel_values import (
+    KernelValues,
+    between,
+    fusion_of,
+    is_before,
+    is_whole,
+    position,
+    whole,
+)
+from .match.product_epilogues import Columns, Named, in_columns, read_parts
+
+_FLOAT = ElementType.FLOAT32
+
+
+class WriteConcatenations:
+    """See above."""
+
+    name = "write-concatenations"
+
+    def run(self, graph: Graph) -> int:
+        """Replaces kernels; returns how many."""
+        values = KernelValues(graph)
+        kernels = [node for node in graph.walk() if fusion_of(graph, node) is not None]
+        return sum(_write(graph, values, kernel) for kernel in reversed(kernels))
+
+
+def _write(graph: Graph, values: KernelValues, kernel: Node) -> bool:
+    """Writes the pieces elsewhere, if the kernel is a concatenation of columns and that is possible."""
+    fusion = fusion_of(graph, kernel)
+    (result,) = kernel.outputs.values()
+    if fusion is None or not _is_of_columns(fusion.called_root) or not is_whole(result):
+        return False
+    return _Concatenation(graph, values, kernel, fusion, result.value).done()
+
+
+def _is_of_columns(root: Instruction) -> bool:
+    """Whether an instruction puts the rows of arrays in one order beside each other."""
+    order = root.shape.minor_to_major
+    return (
+        root.opcode == "concatenate"
+        and root.shape.element_type == _FLOAT
+        and root.dimensions[0] == order[0]
+        and all(o.shape.minor_to_major == order for o in root.operands)
+    )
+
+
+@dataclass(frozen=True)
+class _Writer:
+    """What writes a piece."""
+
+    node: Node
+    """It is in no region yet, and its result has no base."""
+    product: Node | None = None
+    """What it takes the place of; None of a copy."""
+    is_early: bool = False
+    """Whether it runs where that did, not where the kernel does."""
+
+    @property
+    def role(self) -> str:
+        """That of the result."""
+        return "destination" if self.product is None else "out"
+
+
+@dataclass(frozen=True)
+class _Concatenation:
+    graph: Graph
+    values: KernelValues
+    kernel: Node
+    fusion: Instruction
+    whole: Value
+
+    def done(self) -> bool:
+        """Writes the pieces elsewhere, if that is possible."""
+        found: list[_Writer] = []
+        for node, columns in self._pieces():
+            taken = [one.product for one in found if one.product is not None]
+            writer = self._written(node, columns, taken) or self._copied(node, columns)
+            if writer is None:
+                return False
+            found.append(writer)
+        products = [one for one in found if one.product is not None]
+        copies = [one for one in found if one.product is None]
+        if not products:
+            return False
+        early = [one for one in products if one.is_early]
+        early.sort(key=lambda one: position(one.product) if one.product else -1)
+        late = [one for one in products if not one.is_early]
+        self._apply([*early, *late, *copies])
+        return True
+
+    def _apply(self, writers: Sequence[_Writer]) -> None:
+        """Puts writers, in the order in which they run, in the place of the products and the kernel."""
+        graph, size, home = self.graph, self.whole.size, self.whole.home
+        base: Piece | None = None
+        for one in writers:
+            value = self.whole if one is writers[-1] else Value(size, home=home)
+            result = replace(one.node.outputs[one.role], value=value, base=base)
+            one.node.outputs[one.role] = result
+            if "accumulator" in one.node.outputs:
+                one.node.outputs["accumulator"] = replace(result, base=None)
+            base = Piece(value, 0, size)
+        *others, last = writers
+        # All write a part of the value; one covers it.
+        last.node.covers |= self.kernel.covers
+        gone = [self.kernel] if last.product is None else [last.product, self.kernel]
+        at = last.product if last.is_early else self.kernel
+        graph.replace(gone, last.node, at=at)
+        for one in others:
+            if one.product is None:
+                graph.insert(one.node, last.node)
+            else:
+                graph.replace(
+                    [one.product], one.node, at=one.product if one.is_early else last.node
+                )
+
+    def _pieces(self) -> Iterator[tuple[Instruction, Columns]]:
+        """The operands of the concatenation, and where they are to be."""
+        root = self.fusion.called_root
+        (axis,), shape = root.dimensions, root.shape
+        step, first = shape.dimensions[axis], 0
+        for node in root.operands:
+            count = node.shape.dimensions[axis]
+            yield node, Columns(shape.elements // step, first, count, step)
+            first += count
+
+    def _written(
+        self, node: Instruction, columns: Columns, taken: Sequence[Node]
+    ) -> _Writer | None:
+        """The product that can write a piece, of which nothing else reads the result."""
+        for product, number in self.values.products(self.kernel):
+            is_plain = getattr(product.op, "epilogue", None) is None and product not in taken
+            parts = (
+                read_parts(product, self.kernel, self.fusion, number, node) if is_plain else None
+            )
+            if parts is not None and (found := self._in_columns(product, parts.named, columns)):
+                return found
+        return None
+
+    def _in_columns(self, product: Node, parts: Named, columns: Columns) -> _Writer | None:
+        new = in_columns(self.graph, product, None, parts, columns, self.whole)
+        gone = (product, self.kernel)
+        if new is None or over_operands(new, new.outputs["out"], gone):
+            return None
+        inside = between(*gone)
+        operands = [one for role, one in new.inputs.items() if role not in product.inputs]
+        if all(is_before(one.value, product) for one in operands):
+            writes = [Piece(self.whole, 0, self.whole.size)]
+            if may_pass(self.graph, inside, writes=writes, without=gone):
+                return _Writer(new, product, is_early=True)
+        reads = list(map(piece_of, product.inputs.values()))
+        is_late = may_pass(self.graph, inside, reads=reads, without=gone)
+        return _Writer(new, product) if is_late else None
+
+    def _copied(self, node: Instruction, columns: Columns) -> _Writer | None:
+        """The copy of a value in memory that is a piece."""
+        source = self._in_memory(node)
+        if (
+            source is None
+            or source.view.slice.size != columns.rows * columns.count * _FLOAT.item_bytes
+        ):
+            return None
+        shape = (columns.rows, columns.count)
+        copy = Node(ops.Copy(), origin=self.kernel.origin)
+        copy.inputs = {
+            "source": Operand(source.value, View.dense(source.view.slice, _FLOAT, shape))
+        }
+        view = View(
+            slice=columns.slice, element_type=_FLOAT, shape=shape, strides=(columns.step, 1)
+        )
+        copy.outputs = {"destination": Result(self.whole, view)}
+        is_apart = not over_operands(copy, copy.outputs["destination"], (self.kernel,))
+        return _Writer(copy) if is_apart else None
+
+    def _in_memory(self, node: Instruction) -> Operand | None:
+        number, arguments = parameter_of(node), list(self.kernel.inputs.values())
+        if number is not None and len(arguments) == len(self.fusion.operands):
+            return arguments[number]
+        value = self.values.find(node, self.fusion, self.kernel)
+        if value is None or value.producer is None:
+            return None
+        inside = between(value.producer, self.kernel)
+        reads = [Piece(value, 0, value.size)]
+        if not may_pass(self.graph, inside, reads=reads, without=(self.kernel,)):
+            return None
+        return whole(value)
