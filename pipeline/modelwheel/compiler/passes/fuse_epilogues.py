@@ -33,12 +33,12 @@ from ...program.view import View
 from ..ir.graph import Graph, Node, Operand, Piece, Region, Result, Value
 from ..ir.hlo import Instruction
 from ..ir.match import view_of
-from ..ir.product_ops import dot_op
 from ..ir.ordering import may_pass, over_operands, piece_of
+from ..ir.product_ops import dot_op
 from .match.kernel_values import KernelValues, between, fusion_of, is_before, is_whole, whole
 from .match.product_epilogues import Named, finished, read_parts, with_parts
 from .recognise.paddings import Padding, padding_of
-from .recognise.reductions import Pooled, mean_of_values, scaling
+from .recognise.poolings import Pooled, mean_of_values, scaling
 from .recognise.vector_products import ValuesProduct, plain_axes, product_of_values
 
 _FLOAT = ElementType.FLOAT32

@@ -15,7 +15,7 @@ from ....program import ops
 from ...ir.graph import Node
 from ...ir.hlo import Instruction
 from ...ir.match import behind_bitcasts, row_major, scalar_of
-from .reductions import sides
+from .poolings import sides
 
 
 @dataclass(frozen=True)
