@@ -190,11 +190,8 @@ class Graph:
             yield from node.regions
 
     def instructions(self, node: Node) -> list[Instruction]:
-        """The instructions whose values a node computes."""
-        if self.module is None:
-            return []
-        found = (self.module.instruction(name) for name in sorted(node.covers))
-        return [instruction for instruction in found if instruction is not None]
+        """The instructions whose values a node computes, in the order of the module."""
+        return [] if self.module is None else self.module.named(node.covers)
 
     def merged(self, op: AnyOp, nodes: Sequence[Node]) -> Node:
         """A node, without operands, that does the work of several: it covers what they do."""

@@ -8,7 +8,7 @@ known by the `Module`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
@@ -214,6 +214,12 @@ class Module:
         """The instruction of this name."""
         return self._by_name.get(name)
 
+    def named(self, names: Collection[str]) -> list[Instruction]:
+        """The instructions of some names, in order."""
+        found = [name for name in names if name in self._by_name]
+        found.sort(key=self._positions.__getitem__)
+        return [self._by_name[name] for name in found]
+
     def users(self, instruction: Instruction) -> tuple[Instruction, ...]:
         """The instructions that have it as an operand, each once."""
         return self._users.get(instruction, ())
@@ -244,6 +250,10 @@ class Module:
     @cached_property
     def _by_name(self) -> dict[str, Instruction]:
         return {instruction.name: instruction for instruction in self.instructions}
+
+    @cached_property
+    def _positions(self) -> dict[str, int]:
+        return {name: number for number, name in enumerate(self._by_name)}
 
     @cached_property
     def _roots(self) -> frozenset[Instruction]:

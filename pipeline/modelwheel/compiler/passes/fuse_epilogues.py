@@ -35,8 +35,9 @@ from ..ir.hlo import Instruction
 from ..ir.match import view_of
 from ..ir.ordering import may_pass, over_operands, piece_of
 from ..ir.product_ops import dot_op
-from .match.kernel_values import KernelValues, between, fusion_of, is_before, is_whole, whole
+from .match.kernel_values import KernelValues, between, fusion_of, is_before, whole
 from .match.product_epilogues import Named, finished, read_parts, with_parts
+from .recognise.kernel_calls import KernelCall
 from .recognise.paddings import Padding, padding_of
 from .recognise.poolings import Pooled, mean_of_values, scaling
 from .recognise.vector_products import ValuesProduct, plain_axes, product_of_values
@@ -66,21 +67,21 @@ def _fuse_in(graph: Graph, values: KernelValues, region: Region) -> int:
 
 def _fuse(graph: Graph, values: KernelValues, kernel: Node) -> bool:
     """Makes a kernel part of another node, if it may be."""
-    fusion = fusion_of(graph, kernel)
-    if fusion is None:
+    call = fusion_of(graph, kernel)
+    if call is None:
         return False
     return any(
-        _Join(graph, values, kernel, fusion, product).done(number)
+        _Join(graph, values, call, product).done(number)
         for product, number in values.products(kernel)
-    ) or _scale(graph, values, kernel, fusion)
+    ) or _scale(graph, values, call)
 
 
-def _scale(graph: Graph, values: KernelValues, kernel: Node, fusion: Instruction) -> bool:
+def _scale(graph: Graph, values: KernelValues, call: KernelCall) -> bool:
     """Leaves out a kernel that multiplies by a number what only one pooling adds up."""
-    factor, pool = scaling(fusion), values.only_reader(kernel)
+    factor, pool = scaling(call.instruction), values.only_reader(call)
     if factor is None or pool is None or not isinstance(pool.op, ops.Pooling):
         return False
-    (source,), read = kernel.inputs.values(), pool.inputs["input"].view
+    (source,), read = call.arguments, pool.inputs["input"].view
     fits = (
         pool.op.reducer == "sum"
         and pool.op.in_factor == 1
@@ -88,10 +89,10 @@ def _scale(graph: Graph, values: KernelValues, kernel: Node, fusion: Instruction
     )
     if not fits:
         return False
-    new = graph.merged(pool.op.model_copy(update={"in_factor": factor}), [kernel, pool])
+    new = graph.merged(pool.op.model_copy(update={"in_factor": factor}), [call.node, pool])
     view = read.model_copy(update={"slice": source.view.slice})
     new.inputs, new.outputs = {"input": Operand(source.value, view)}, dict(pool.outputs)
-    gone = (kernel, pool)
+    gone = (call.node, pool)
     if over_operands(new, new.outputs["output"], gone):
         return False
     if not may_pass(graph, between(*gone), reads=[piece_of(source)], without=gone):
@@ -115,19 +116,28 @@ class _Join:
 
     graph: Graph
     values: KernelValues
-    kernel: Node
-    fusion: Instruction
+    call: KernelCall
     product: Node
     _others: list[_Finished] = field(default_factory=list)
     """Products that are addends of the epilogue."""
     _borrowed: list[Value] = field(default_factory=list)
     """What other kernels have written and this one computes again."""
 
+    @property
+    def kernel(self) -> Node:
+        """The node of the fusion."""
+        return self.call.node
+
+    @property
+    def fusion(self) -> Instruction:
+        """Its instruction."""
+        return self.call.instruction
+
     def done(self, number: int) -> bool:
         """Joins the two, if that is possible; the product is this argument of the kernel."""
         if (mean := mean_of_values(self.fusion)) is not None:
             return self._finish(number, mean[0], self._mean(mean[1]))
-        pool = self.values.only_reader(self.kernel)
+        pool = self.values.only_reader(self.call)
         if pool is not None and (padding := padding_of(self.fusion, pool)) is not None:
             return self._finish_padded(number, padding, pool)
         if (product := product_of_values(self.fusion)) is not None:
@@ -144,7 +154,9 @@ class _Join:
     def _finish_all(self, number: int) -> bool:
         """Lets the product compute all of the fusion."""
         parts = self._parts(number, self.fusion.called_root)
-        out = _result_of(self.kernel)
+        out = self.call.result
+        # What writes all of it leaves nothing of what XLA's kernel may have changed in its place.
+        out = replace(out, base=None if self.call.is_whole else out.base, near=())
         if out.base is not None and out.base.value in self.product.values:
             return False
         node = with_parts(self.graph, self.product, self.kernel, parts, out) if parts else None
@@ -207,32 +219,23 @@ class _Join:
     # --- what is left of the kernel ---------------------------------------------------------------
 
     def _mean(self, pooled: Pooled) -> Node:
-        result = _result_of(self.kernel)
-        node = self.graph.merged(pooled.op, [self.kernel])
-        view = View.dense(result.view.slice, _FLOAT, pooled.result)
-        node.inputs = {"input": self._floats(pooled.source)}
-        node.outputs = {"output": replace(result, view=view)}
-        return node
+        inputs = {"input": self._floats(pooled.source)}
+        view = View.dense(self.call.place, _FLOAT, pooled.result)
+        return self.call.replaced(pooled.op, inputs, view)
 
     def _vector(self, product: ValuesProduct) -> Node:
         """The product of what another one has computed and a matrix or vector."""
-        arguments, result = list(self.kernel.inputs.values()), _result_of(self.kernel)
-        out = self.product.outputs["out"]
-        operands = [arguments[product.other], Operand(out.value, out.view)]
-        if product.values == 0:
+        out, dot = self.product.outputs["out"], product.dot
+        operands = [Operand(out.value, out.view), self.call.arguments[product.other]]
+        if product.values == 1:
             operands.reverse()
-        axes = plain_axes(product.dot)
+        axes = plain_axes(dot)
         assert axes is not None
-        node = self.graph.merged(dot_op(axes), [self.kernel])
-        node.inputs = {
+        inputs = {
             role: Operand(one.value, view_of(operand.shape, one.view.slice))
-            for role, one, operand in zip(
-                ("lhs", "rhs"), operands, product.dot.operands, strict=True
-            )
+            for role, one, operand in zip(("lhs", "rhs"), operands, dot.operands, strict=True)
         }
-        view = view_of(product.dot.shape, result.view.slice)
-        node.outputs = {"out": replace(result, view=view)}
-        return node
+        return self.call.replaced(dot_op(axes), inputs, view_of(dot.shape, self.call.place))
 
     def _floats(self, shape: tuple[int, ...]) -> Operand:
         """The result of the product as a row-major array."""
@@ -300,9 +303,3 @@ class _Join:
             for value in self._borrowed
             if value.producer is not None
         )
-
-
-def _result_of(kernel: Node) -> Result:
-    """The result of a kernel for another node: what writes all of it leaves nothing of what was in its place."""
-    (result,) = kernel.outputs.values()
-    return replace(result, base=None if is_whole(result) else result.base, near=())

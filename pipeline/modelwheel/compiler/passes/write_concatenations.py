@@ -31,7 +31,6 @@ from .match.kernel_values import (
     between,
     fusion_of,
     is_before,
-    is_whole,
     position,
     whole,
 )
@@ -54,11 +53,10 @@ class WriteConcatenations:
 
 def _write(graph: Graph, values: KernelValues, kernel: Node) -> bool:
     """Writes the pieces elsewhere, if the kernel is a concatenation of columns and that is possible."""
-    fusion = fusion_of(graph, kernel)
-    (result,) = kernel.outputs.values()
-    if fusion is None or not _is_of_columns(fusion.called_root) or not is_whole(result):
+    call = fusion_of(graph, kernel)
+    if call is None or not call.is_whole or not _is_of_columns(call.instruction.called_root):
         return False
-    return _Concatenation(graph, values, kernel, fusion, result.value).done()
+    return _Concatenation(graph, values, kernel, call.instruction, call.result.value).done()
 
 
 def _is_of_columns(root: Instruction) -> bool:

@@ -7,25 +7,18 @@ from functools import cached_property
 from ....program import ops
 from ....program.arrays import Slice
 from ....program.view import View
-from ...ir.graph import INSIDE, Graph, Node, Operand, Result, Value
+from ...ir.graph import INSIDE, Graph, Node, Operand, Value
 from ...ir.hlo import Instruction
 from ...ir.numbering import Numbering
+from ..recognise.kernel_calls import KernelCall
 
 
-def fusion_of(graph: Graph, node: Node) -> Instruction | None:
-    """The fusion that a kernel with one result is; None of any other node."""
-    if not isinstance(node.op, ops.Kernel) or len(node.outputs) != 1:
+def fusion_of(graph: Graph, node: Node) -> KernelCall | None:
+    """The call of a kernel that XLA has made of a fusion with one result; None of any other node."""
+    call = KernelCall.of(graph, node)
+    if call is None or call.instruction.name in graph.repeated:
         return None
-    instructions = graph.instructions(node)
-    if len(instructions) != 1 or instructions[0].name in graph.repeated:
-        return None
-    return instructions[0] if instructions[0].opcode == "fusion" else None
-
-
-def is_whole(result: Result) -> bool:
-    """Whether a node writes all of a value, in one iteration of a loop."""
-    part = result.view.slice
-    return part.size == result.value.size and not part.step
+    return call if call.instruction.opcode == "fusion" else None
 
 
 def whole(value: Value) -> Operand:
@@ -51,17 +44,17 @@ class KernelValues:
             and producer.region is node.region
         )
 
-    def only_reader(self, kernel: Node) -> Node | None:
+    def only_reader(self, call: KernelCall) -> Node | None:
         """The node that alone reads all of the value of a kernel, as one operand."""
-        (result,) = kernel.outputs.values()
-        readers = set(result.value.users)
-        if not is_whole(result) or len(readers) != 1:
+        value = call.result.value
+        readers = set(value.users)
+        if not call.is_whole or len(readers) != 1:
             return None
         (reader,) = readers
-        if not self.is_only_read_by(result.value, reader):
+        if not self.is_only_read_by(value, reader):
             return None
-        (read,) = (one for one in reader.inputs.values() if one.value is result.value)
-        return reader if read.view.slice == result.view.slice else None
+        (read,) = (one for one in reader.inputs.values() if one.value is value)
+        return reader if read.view.slice == call.place else None
 
     def products(self, kernel: Node) -> list[tuple[Node, int]]:
         """The products that only a kernel reads, each with the number of the argument; the last comes first."""
@@ -99,12 +92,11 @@ class KernelValues:
         found: dict[int, list[Value]] = {}
         assert self._numbering is not None
         for node in self._graph.walk():
-            instructions = self._graph.instructions(node)
-            if not isinstance(node.op, ops.Kernel) or len(node.outputs) != len(instructions) != 1:
+            call = KernelCall.of(self._graph, node)
+            if call is None or not call.is_whole or call.instruction.name in self._graph.repeated:
                 continue
-            ((result,), (instruction,)) = node.outputs.values(), instructions
-            if is_whole(result) and instruction.name not in self._graph.repeated:
-                found.setdefault(self._numbering.of(instruction), []).append(result.value)
+            number = self._numbering.of(call.instruction)
+            found.setdefault(number, []).append(call.result.value)
         return found
 
 
