@@ -7,7 +7,7 @@ import math
 import pytest
 
 from modelwheel.compiler.ir.emitted import thunks as p
-from modelwheel.compiler.passes.joining import join_epilogues
+from modelwheel.compiler.passes.joining import join_steps
 from modelwheel.program.arrays import Slice
 from tests.support.modules import Emission
 
@@ -160,7 +160,7 @@ def _joined(
     """The steps of attention whose scores are masked, differently before they are raised to powers if `again` is given."""
     masks = (("MASKED_AGAIN", again or masked), ("MASKED", masked))
     emission = Emission(ATTENTION, *masks, *changes)
-    joined = join_epilogues(emission.hlo, emission.emitted, emission.memory(["y"]))
+    joined = join_steps(emission.hlo, emission.emitted, emission.memory(["y"]))
     return [one.thunk for one in joined]
 
 

@@ -7,7 +7,7 @@ from modelwheel.compiler.ir.emitted import thunks as p
 from modelwheel.compiler.ir.emitted.lower import lower
 from modelwheel.compiler.ir.graph_check import check
 from modelwheel.compiler.ir.lift import lift
-from modelwheel.compiler.passes.joining import join_epilogues
+from modelwheel.compiler.passes.fuse_epilogues import FuseEpilogues
 from modelwheel.program.ops import Kernel
 from modelwheel.program.steps import Step
 from tests.support.modules import Emission
@@ -32,11 +32,9 @@ ENTRY main {
 
 
 def test_a_product_covers_what_became_its_epilogue() -> None:
-    emission = Emission(DENSE)
-    for one in emission.emitted:
-        one.thunk = one.thunk.model_copy(update={"covers": (one.instruction,)})
-    emission.emitted = join_epilogues(emission.hlo, emission.emitted)
-    assert [one.thunk.covers for one in emission.emitted] == [("product", "f"), ("last",)]
+    graph = Emission(DENSE).graph(["last"], last="output")
+    FuseEpilogues().run(graph)
+    assert [node.covers for node in graph.body.nodes] == [{"product", "f"}, {"last"}]
 
 
 def test_nodes_have_the_names_and_programs_have_none() -> None:

@@ -1,17 +1,20 @@
-"""Fusions that become part of a product: only those that the kernels compute in the same order, in memory that is free."""
+"""Fusions that become part of a product: only those that the kernels compute in the same order."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
-from modelwheel.compiler.ir.emitted import thunks as p
-from modelwheel.compiler.ir.emitted.memory import Memory
-from modelwheel.compiler.passes.epilogues import Steps
-from modelwheel.compiler.passes.joining import join_epilogues
+from modelwheel.compiler.ir.assignment.assign import assign
+from modelwheel.compiler.ir.graph import Graph
+from modelwheel.compiler.passes.fuse_epilogues import FuseEpilogues
+from modelwheel.compiler.passes.recognise_kernels import RecogniseKernels
+from modelwheel.compiler.passes.sums_in_results import SumInResults
 from modelwheel.program import ops
-from modelwheel.program.arrays import Slice
+from modelwheel.program.arrays import Slice, overlap
+from tests.support.graphs import lines_after
 from tests.support.modules import Emission
 
 FUSED = """
@@ -41,57 +44,52 @@ BIAS = "s0 = f32[2,8] add(p0, bias)"
 BIAS_RELU = f"{BIAS}\n  s1 = f32[2,8] maximum(s0, zeros)"
 RELU = "s0 = f32[2,8] maximum(p0, zeros)"
 RESIDUAL = "s0 = f32[2,8] add(p0, p2)"
-USED_TWICE = ("tuple(f)", "tuple(f, dot)")
 
 
-def _emission(
+DOT = "{lhs_contracting=[1], rhs_contracting=[0], epilogue="
+
+
+def _graph(
     steps: str,
     *changes: tuple[str, str],
-    at: dict[str, str | Slice] | None = None,
-    before: p.Epilogue | None = None,
-) -> Emission:
-    """The product, with the epilogue `before`, and a fusion with some instructions."""
+    at: Mapping[str, str | Slice] | None = None,
+    results: tuple[str, ...] = ("f",),
+    loops: bool = False,
+    **kinds: str,
+) -> Graph:
+    """The product, and a fusion with some instructions."""
     emission = Emission(FUSED, ("STEPS", steps), *changes, at=at)
-    if before is not None:
-        step = emission.step("dot")
-        step.thunk = step.thunk.model_copy(update={"epilogue": before})
-        _, kernel = emission.kernel("f")
-        arguments = (before.result, *kernel.arguments[1:])
-        emission.step("f").thunk = kernel.model_copy(update={"arguments": arguments})
-    return emission
+    return emission.graph(results, loops=loops, **kinds)
 
 
-def _joined(emission: Emission) -> list[p.Thunk]:
-    return [one.thunk for one in join_epilogues(emission.hlo, emission.emitted)]
-
-
-def _epilogue(emission: Emission) -> p.Epilogue:
-    (dot,) = _joined(emission)
-    assert isinstance(dot, p.Dot)
-    assert dot.epilogue is not None
-    assert dot.operations > 2 * 2 * 4 * 8
-    return dot.epilogue
+def _fused(graph: Graph, *, rewrites: int = 1) -> list[str]:
+    return lines_after(FuseEpilogues(), graph, rewrites=rewrites)
 
 
 def test_bias_and_clamp_become_part_of_the_product() -> None:
     """relu(dot + bias) => dot {shift, low}"""
-    emission = _emission(BIAS_RELU)
-    assert _epilogue(emission) == p.Epilogue(
-        result=emission.place("f"), shift=emission.place("vector"), low=0.0
-    )
+    graph = _graph(BIAS_RELU, f="output")
+    operations = sum(node.operations for node in graph.body.nodes)
+    assert _fused(graph) == [
+        f"%3 f32[2,8], accumulator=%4 f32[2,8] = dot %0 f32[2,4], %1 f32[4,8], shift=%2 f32[8] {DOT}{{low=0.0}}}}",
+    ]
+    (node,) = graph.body.nodes
+    assert node.operations == operations > 2 * 2 * 4 * 8
+    assert node.covers == {"dot", "f"}
 
 
 def test_parts_are_known_by_their_order() -> None:
     """(dot + bias) * scale + shift + addend => dot {bias, scale, shift, addend}"""
-    emission = _emission("""
+    graph = _graph("""
         s0 = f32[2,8] add(p0, bias)
         s1 = f32[2,8] multiply(s0, bias)
         s2 = f32[2,8] add(s1, bias)
         s3 = f32[2,8] add(s2, p2)
     """)
-    found = _epilogue(emission)
-    assert found.bias == found.scale == found.shift == emission.place("vector")
-    assert found.addend == emission.place("array")
+    (line,) = _fused(graph)
+    assert line.endswith(
+        "bias=%2 f32[8], scale=%2 f32[8], shift=%2 f32[8], addend=%3 f32[2,8] " + DOT + "{}}"
+    )
 
 
 @pytest.mark.parametrize(
@@ -106,35 +104,187 @@ def test_parts_are_known_by_their_order() -> None:
     ],
 )
 def test_anything_else_stays_a_kernel(steps: str) -> None:
-    assert len(_joined(_emission(steps))) == 2
+    assert len(_fused(_graph(steps), rewrites=0)) == 2
 
 
-@pytest.mark.parametrize("place", ["spare", "dot"])
+ADDED = """
+add {
+  x = f32[4] parameter(0)
+  w = f32[4,8] parameter(1)
+  other = f32[8] parameter(2)
+  dot = f32[8] dot(x, w), lhs_contracting_dims={0}, rhs_contracting_dims={0}
+  ROOT sum = f32[8] add(dot, other)
+}
+
+f {
+  p0 = f32[8] parameter(0)
+  zero = f32[] constant(0)
+  zeros = f32[8] broadcast(zero), dimensions={}
+  ROOT after = f32[8] maximum(p0, zeros)
+}
+
+ENTRY main {
+  x = f32[4] parameter(0)
+  w = f32[4,8] parameter(1)
+  other = f32[8] parameter(2)
+  sum = f32[8] fusion(x, w, other), kind=kOutput, calls=add
+  f = f32[8] fusion(sum), kind=kLoop, calls=f
+  ROOT results = (f32[8]) tuple(f)
+}
+"""
+"""A kernel that multiplies a vector and adds another one, and a fusion of that."""
+
+
+def _added(*changes: tuple[str, str], **at: str) -> list[str]:
+    graph = Emission(ADDED, *changes, at=at).graph(["f"])
+    RecogniseKernels().run(graph)
+    return lines_after(FuseEpilogues(), graph, rewrites=0 if changes else 1)
+
+
+@pytest.mark.parametrize("place", ["other", "f"])
 def test_what_a_product_adds_already_is_followed_by_more(place: str) -> None:
     """relu(dot {bias}) => dot {bias, low}"""
-    plain = Emission(FUSED, ("STEPS", RELU))
-    bias = plain.place("vector")
-    emission = _emission(RELU, before=p.Epilogue(result=plain.place(place), bias=bias))
-    assert _epilogue(emission) == p.Epilogue(result=plain.place("f"), bias=bias, low=0.0)
+    (line,) = _added(**({"sum": "f"} if place == "f" else {}))
+    assert "bias=%2 f32[8]" in line
+    assert "epilogue={low=0.0}" in line
 
 
 def test_what_is_applied_before_that_stays_a_kernel() -> None:
-    plain = Emission(FUSED, ("STEPS", RELU))
-    before = p.Epilogue(result=plain.place("dot"), addend=plain.place("array"))
-    assert len(_joined(_emission(BIAS, before=before))) == 2
+    doubled = ("maximum(p0, zeros)", "multiply(p0, twos)")
+    assert len(_added(doubled, ("zeros =", "twos ="), ("constant(0)", "constant(2)"))) == 2
+
+
+def test_a_kernel_may_follow_what_another_one_has_become() -> None:
+    """relu(dot + bias) in two fusions => dot {shift, low}"""
+    again = (
+        "  ROOT results = (f32[2,8]) tuple(f)",
+        "  ROOT g = f32[2,8] fusion(f), kind=kLoop, calls=g",
+    )
+    relu = (
+        "ENTRY",
+        """g {
+          x = f32[2,8] parameter(0)
+          zero = f32[] constant(0)
+          zeros = f32[2,8] broadcast(zero), dimensions={}
+          ROOT above = f32[2,8] maximum(x, zeros)
+        }
+
+        ENTRY""",
+    )
+    (line,) = _fused(_graph(BIAS, again, relu, results=("g",)), rewrites=2)
+    assert f"shift=%2 f32[8] {DOT}{{low=0.0}}" in line
 
 
 def test_a_product_that_something_else_reads_keeps_its_result() -> None:
-    assert len(_joined(_emission(BIAS_RELU, USED_TWICE))) == 2
+    used = ("ROOT results = (f32[2,8]) tuple(f)", "ROOT other = f32[2,8] negate(dot)")
+    assert len(_fused(_graph(BIAS_RELU, used, results=("f", "other")), rewrites=0)) == 3
+    assert len(_fused(_graph(BIAS_RELU, results=("f", "dot")), rewrites=0)) == 2
 
 
-def test_an_addend_may_be_the_result_but_not_a_part_of_it() -> None:
-    whole = _emission(RESIDUAL, at={"f": "array"})
-    assert _epilogue(whole).addend == whole.place("array")
-    moved = whole.place("array").model_copy(update={"offset": 32})
-    assert len(_joined(_emission(RESIDUAL, at={"f": moved}))) == 2
-    within = Emission(FUSED, ("STEPS", BIAS_RELU)).place("dot").model_copy(update={"offset": 4})
-    assert len(_joined(_emission(BIAS_RELU, at={"f": within}))) == 2
+# --- in one place ---------------------------------------------------------------------------------
+
+SQUARE = (("f32[2,4]", "f32[2,8]"), ("f32[4,8]", "f32[8,8]"))
+"""The product has the shape of what it multiplies."""
+
+
+def test_a_loop_fuses_too() -> None:
+    assert _fused(_graph(BIAS_RELU, loops=True)) == [
+        "%3 = while (undefined) {trip_count=2}",
+        "  body(%4):",
+        f"    %5 f32[2,8], accumulator=%6 f32[2,8] = dot %0 f32[2,4], %1 f32[4,8], shift=%2 f32[8] {DOT}{{low=0.0}}}}",
+        "    yield %5",
+    ]
+
+
+def test_a_state_is_written_over_what_it_was_computed_from() -> None:
+    """The sums have other memory: all elements of the old state are read for each of the new one."""
+    graph = _graph(RELU, *SQUARE, at={"f": "x"}, loops=True, results=("x",), x="temporary")
+    assert _fused(graph) == [
+        "%1 = while (undefined) {trip_count=2}",
+        "  body(%2):",
+        f"    %3 f32[2,8], accumulator=%4 f32[2,8] = dot %2 f32[2,8], %0 f32[8,8] {DOT}{{low=0.0}}}}",
+        "    yield %3",
+    ]
+    SumInResults().run(graph)
+    ((loop,), _) = assign(graph)
+    (step,) = loop.regions[1]
+    assert step.outputs["out"].slice == step.inputs["lhs"].slice
+    assert not overlap(step.outputs["out"].slice, step.outputs["accumulator"].slice)
+
+
+def test_an_addend_may_be_the_result() -> None:
+    graph = _graph(RESIDUAL, at={"f": "array"}, loops=True, results=("array",), array="temporary")
+    assert _fused(graph) == [
+        "%2 = while (undefined) {trip_count=2}",
+        "  body(%3):",
+        f"    %4 f32[2,8], accumulator=%5 f32[2,8] = dot %0 f32[2,4], %1 f32[4,8], addend=%3 f32[2,8] {DOT}{{}}}}",
+        "    yield %4",
+    ]
+
+
+def test_a_part_of_an_addend_may_not_be_the_result() -> None:
+    state = 3
+    parts = {
+        name: Slice(allocation=state, offset=offset, size=64)
+        for name, offset in (("array", 0), ("f", 32))
+    }
+    wide = ("spare = f32[2,8]", "spare = f32[4,8]")
+    graph = _graph(RESIDUAL, wide, at=parts, loops=True, results=("spare",), spare="temporary")
+    assert sum(" = kernel " in line for line in _fused(graph, rewrites=0)) == 1
+
+
+# --- nodes in between -----------------------------------------------------------------------------
+
+BEFORE = "  f = f32[2,8] fusion"
+
+
+def _between(text: str) -> tuple[str, str]:
+    return BEFORE, f"  {text}\n{BEFORE}"
+
+
+def test_a_product_stays_where_it_is_if_all_that_it_adds_is_there() -> None:
+    product, other = _fused(_graph(BIAS_RELU, _between("other = f32[2,8] negate(array)")))
+    assert (" = dot " in product, " = kernel " in other) == (True, True)
+
+
+def test_a_product_waits_for_what_it_adds() -> None:
+    late = ("vector = f32[8] parameter(2)\n", "")
+    given = ("ENTRY main {", "ENTRY main {\n  given = f32[8] parameter(2)")
+    kernel, product = _fused(
+        _graph(BIAS_RELU, late, given, _between("vector = f32[8] negate(given)"))
+    )
+    assert (" = kernel " in kernel, " = dot " in product) == (True, True)
+
+
+def test_a_product_waits_for_those_that_read_what_it_overwrites() -> None:
+    graph = _graph(
+        BIAS_RELU,
+        _between("other = f32[2,8] negate(spare)"),
+        at={"f": "spare"},
+        loops=True,
+        results=("spare", "other"),
+        spare="temporary",
+    )
+    _, _, kernel, product, _ = _fused(graph)
+    assert (" = kernel " in kernel, " = dot " in product) == (True, True)
+
+
+def test_a_product_whose_operand_is_overwritten_meanwhile_does_not_wait() -> None:
+    """Nor can it run before: the fusion adds what is computed in between."""
+    late = ("vector = f32[8] parameter(2)\n", "")
+    graph = _graph(
+        BIAS_RELU,
+        *SQUARE,
+        late,
+        ("ENTRY main {", "ENTRY main {\n  given = f32[8] parameter(2)"),
+        _between("vector = f32[8] negate(given)\n  next = f32[2,8] negate(array)"),
+        at={"next": "x"},
+        loops=True,
+        results=("x", "f"),
+        x="temporary",
+    )
+    lines = _fused(graph, rewrites=0)
+    assert sum(" = kernel " in line for line in lines) == 3
 
 
 # --- products with a vector -----------------------------------------------------------------------
@@ -158,76 +308,24 @@ ENTRY main {
 """
 
 
+def _vector(
+    *changes: tuple[str, str], results: tuple[str, ...] = ("f",), rewrites: int = 1
+) -> list[str]:
+    graph = Emission(VECTOR, *changes).graph(results)
+    return lines_after(FuseEpilogues(), graph, rewrites=rewrites)
+
+
 def test_what_a_product_with_a_vector_computes_first_becomes_part_of_the_one_before() -> None:
     """dot(tanh(dot), vector) => dot {activation=tanh}, dot"""
-    emission = Emission(VECTOR)
-    first, second = _joined(emission)
-    assert isinstance(first, p.Dot)
-    assert isinstance(second, p.Dot)
-    assert first.epilogue == p.Epilogue(result=first.out.slice, activation="tanh")
-    assert second.lhs == first.out
-    assert (second.rhs, second.out) == (emission.array("vector"), emission.array("f"))
-    assert second.epilogue is None
+    assert _vector() == [
+        f"%3 f32[2,8], accumulator=%3 f32[2,8] = dot %0 f32[2,4], %1 f32[4,8] {DOT}{{activation=tanh}}}}",
+        "%4 f32[2] = dot %3 f32[2,8], %2 f32[8] {lhs_contracting=[1], rhs_contracting=[0]}",
+    ]
 
 
-@pytest.mark.parametrize("change", [("tanh(p0)", "erf(p0)"), USED_TWICE])
-def test_a_product_of_other_values_stays_a_kernel(change: tuple[str, str]) -> None:
-    assert isinstance(_joined(Emission(VECTOR, change))[1], p.Kernel)
-
-
-# --- steps in between -----------------------------------------------------------------------------
-
-
-def _kernel(reads: Slice, writes: Slice) -> p.Kernel:
-    return p.Kernel(
-        operations=0, symbol="other", workgroups=(1, 1, 1), arguments=(reads,), results=(writes,)
-    )
-
-
-@pytest.mark.parametrize(
-    ("reads", "writes", "position"),
-    [
-        ("spare", "array", 0),  # has nothing to do with both
-        ("spare", "vector", 1),  # makes what the fusion reads: the product waits
-        ("f", "array", 1),  # reads what the fusion overwrites: the product waits
-        ("f", "x", None),  # overwrites what the product reads, too
-    ],
-)
-def test_kernels_in_between_keep_their_place(reads: str, writes: str, position: int | None) -> None:
-    emission = _emission(BIAS_RELU, ("fusion(dot, vector, array)", "fusion(dot, vector)"))
-    emission.insert("f", _kernel(emission.place(reads), emission.place(writes)))
-    thunks = _joined(emission)
-    joined = [n for n, t in enumerate(thunks) if isinstance(t, p.Dot) and t.epilogue is not None]
-    assert joined == ([] if position is None else [position])
-    assert len(thunks) == (3 if position is None else 2)
-
-
-def test_a_product_may_wait_if_its_operands_can_move() -> None:
-    plain = _emission(BIAS_RELU)
-    x = plain.place("x")
-    makes_x = _kernel(plain.place("spare"), x)
-    spoils_both = _kernel(plain.place("f"), x)
-
-    def joined(*first: p.Thunk, results: tuple[str, ...] = ()) -> tuple[list[p.Thunk], Memory]:
-        emission = _emission(BIAS_RELU)
-        emission.insert("dot", *first)
-        emission.insert("f", spoils_both)
-        memory = emission.memory(results, x="temporary")
-        steps = Steps(emission.hlo, emission.emitted, memory)
-        steps.join(emission.step("f"))
-        return [one.thunk for one in steps.all], memory
-
-    (first, between, dot), memory = joined(makes_x)
-    assert isinstance(first, p.Kernel)
-    assert isinstance(dot, p.Dot)
-    assert dot.epilogue is not None
-    assert between == spoils_both
-    assert first.results == (dot.lhs.slice,)
-    assert memory.is_own(dot.lhs.slice)
-    # What comes from elsewhere, was written in parts, or is read in the end stays where it is.
-    in_parts = makes_x.model_copy(update={"results": (x.model_copy(update={"size": 16}),)})
-    for thunks, _ in (joined(), joined(in_parts), joined(makes_x, results=("x",))):
-        assert all(getattr(thunk, "epilogue", None) is None for thunk in thunks)
+def test_a_product_of_other_values_stays_a_kernel() -> None:
+    assert " = kernel " in _vector(("tanh(p0)", "erf(p0)"), rewrites=0)[1]
+    assert " = kernel " in _vector(results=("f", "dot"), rewrites=0)[1]
 
 
 # --- activations ----------------------------------------------------------------------------------
@@ -263,15 +361,16 @@ def _activated(steps: str, **numbers: float) -> ops.Activation | None:
         f"{name} = f32[2,8] broadcast({name}.1), dimensions={{}}"
         for name, value in constants.items()
     )
-    emission = _emission("\n".join((*lines, "x = f32[2,8] add(p0, bias)", steps)))
-    (*_, after) = thunks = _joined(emission)
-    assert isinstance(after, p.Dot | p.Kernel)
-    if isinstance(after, p.Kernel):
+    graph = _graph("\n".join((*lines, "x = f32[2,8] add(p0, bias)", steps)))
+    FuseEpilogues().run(graph)
+    node = graph.body.nodes[-1]
+    if isinstance(node.op, ops.Kernel):
         return None
-    assert len(thunks) == 1
-    assert after.epilogue is not None
-    assert after.epilogue.shift == emission.place("vector")
-    return after.epilogue.activation
+    assert isinstance(node.op, ops.Dot)
+    assert len(graph.body.nodes) == 1
+    assert node.op.epilogue is not None
+    assert "shift" in node.inputs
+    return node.op.epilogue.activation
 
 
 def test_activations_are_known_by_their_definition() -> None:

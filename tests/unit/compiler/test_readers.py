@@ -1,15 +1,21 @@
-"""Values that several steps read: computed once, and in memory for as long as anybody needs them."""
+"""Values that several nodes read: computed once, in memory for as long as anybody needs them, and where they belong."""
 
 from __future__ import annotations
 
 import pytest
 
-from modelwheel.compiler.ir.emitted import thunks as p
-from modelwheel.compiler.ir.emitted.memory import Memory
-from modelwheel.compiler.passes.epilogues import Emitted
-from modelwheel.compiler.passes.joining import join_epilogues
+from modelwheel.compiler.ir.assignment.assign import assign
+from modelwheel.compiler.ir.graph import Graph
+from modelwheel.compiler.passes.fuse_epilogues import FuseEpilogues
+from modelwheel.compiler.passes.recognise_kernels import RecogniseKernels
+from modelwheel.compiler.passes.sums_in_results import SumInResults
+from modelwheel.compiler.passes.write_concatenations import WriteConcatenations
+from modelwheel.compiler.passes.write_pieces import WritePieces
+from modelwheel.program.arrays import overlap
+from tests.support.graphs import lines_after
 from tests.support.modules import Emission
-from tests.support.thunks import pooling
+
+DOT = "{lhs_contracting=[1], rhs_contracting=[0]"
 
 RESIDUAL = """
 f1 {
@@ -60,53 +66,55 @@ ENTRY main {
 """Two blocks with a residual each: XLA computes the first sum again in the second fusion."""
 
 
-def _joined(emission: Emission) -> tuple[list[Emitted], Memory]:
-    memory = emission.memory()
-    return join_epilogues(emission.hlo, emission.emitted, memory), memory
+def _kinds(graph: Graph) -> list[str]:
+    return [node.op.kind for node in graph.body.nodes]
+
+
+def _residual(*changes: tuple[str, str], rewrites: int = 2, **at: str) -> tuple[Graph, list[str]]:
+    graph = Emission(RESIDUAL, *changes, at=at).graph(["y"])
+    return graph, lines_after(FuseEpilogues(), graph, rewrites=rewrites)
 
 
 def test_a_finished_value_is_taken_from_memory() -> None:
     """relu(dot + bias + x) in two fusions => dot {bias, addend=x, low}, and its value is the other's addend"""
-    emission = Emission(RESIDUAL)
-    joined, _ = _joined(emission)
-    v1, v2, _ = (one.thunk for one in joined)
-    assert isinstance(v1, p.Dot)
-    assert isinstance(v2, p.Dot)
-    assert v1.epilogue is not None
-    assert v2.epilogue is not None
-    assert v1.epilogue.result == v2.lhs.slice == v2.epilogue.addend == emission.place("f1")
-    assert v1.epilogue.addend == emission.place("x")
-    assert v2.epilogue.result == emission.place("f2")
-    assert joined[0].is_kept
-    assert not joined[1].is_kept
-
-
-def test_a_value_moves_if_its_memory_is_used_again() -> None:
-    emission = Emission(RESIDUAL, at={"f2": "f1"})
-    joined, memory = _joined(emission)
-    v1, v2, y = (one.thunk for one in joined)
-    assert isinstance(v1, p.Dot)
-    assert isinstance(v2, p.Dot)
-    assert v1.epilogue is not None
-    assert v2.epilogue is not None
-    assert isinstance(y, p.Dot)
-    moved = v1.epilogue.result
-    assert memory.is_own(moved)
-    assert moved == v2.lhs.slice == v2.epilogue.addend
-    assert v2.epilogue.result == y.lhs.slice == emission.place("f1")
-
-
-def test_a_value_that_differs_is_computed_again() -> None:
-    changed = Emission(RESIDUAL, ("fusion(v1, bias, x, v2", "fusion(v1, other, x, v2"))
-    assert [one.thunk.kind for one in _joined(changed)[0]] == [
-        *("dot", "kernel", "dot", "kernel", "dot")
+    _, lines = _residual()
+    assert lines == [
+        f"%6 f32[4,4], accumulator=%7 f32[4,4] = dot %0 f32[4,4], %3 f32[4,4], shift=%1 f32[4], addend=%0 f32[4,4] {DOT}, epilogue={{low=0.0}}}}",
+        f"%8 f32[4,4], accumulator=%9 f32[4,4] = dot %6 f32[4,4], %4 f32[4,4], shift=%2 f32[4], addend=%6 f32[4,4] {DOT}, epilogue={{low=0.0}}}}",
+        f"%10 f32[4,4] = dot %8 f32[4,4], %5 f32[4,4] {DOT}}}",
     ]
 
 
-def test_values_of_loops_do_not_move() -> None:
-    emission = Emission(RESIDUAL)
-    joined = join_epilogues(emission.hlo, emission.emitted)
-    assert [one.thunk.kind for one in joined] == ["dot", "kernel", "dot", "kernel", "dot"]
+def test_a_value_moves_if_its_memory_is_used_again() -> None:
+    graph, _ = _residual(f2="f1")
+    SumInResults().run(graph)
+    ((first, second, last), _) = assign(graph)
+    kept = first.outputs["out"].slice
+    assert kept == second.inputs["lhs"].slice == second.inputs["addend"].slice
+    # Sums over what is multiplied would spoil it.
+    assert not overlap(kept, second.outputs["accumulator"].slice)
+    assert last.inputs["lhs"].slice == second.outputs["out"].slice
+
+
+def test_a_value_that_differs_is_computed_again() -> None:
+    changed = ("fusion(v1, bias, x, v2", "fusion(v1, other, x, v2")
+    graph, _ = _residual(changed, rewrites=0)
+    assert _kinds(graph) == ["dot", "kernel", "dot", "kernel", "dot"]
+
+
+def test_loops_take_finished_values_too() -> None:
+    graph = Emission(RESIDUAL).graph(["y"], loops=True)
+    lines = lines_after(FuseEpilogues(), graph, rewrites=2)
+    assert sum(" = dot " in line for line in lines) == 3
+
+
+def test_a_value_that_is_overwritten_before_it_is_needed_again_is_computed_again() -> None:
+    """What a kernel changes in its place, nobody can read any more."""
+    text = RESIDUAL.replace("dot(f1, m2)", "dot(g, m2)").replace(
+        "  v2 =", "  g = f32[4,4] negate(f1)\n  v2 ="
+    )
+    graph = Emission(text, at={"g": "f1"}).graph(["y"])
+    lines_after(FuseEpilogues(), graph, rewrites=0)
 
 
 def test_two_products_in_one_fusion_have_an_epilogue_each() -> None:
@@ -133,13 +141,11 @@ def test_two_products_in_one_fusion_have_an_epilogue_each() -> None:
           ROOT results = (f32[4,4]) tuple(f)
         }
     """
-    emission = Emission(text)
-    v, w = (one.thunk for one in _joined(emission)[0])
-    place = emission.place
-    assert isinstance(v, p.Dot)
-    assert isinstance(w, p.Dot)
-    assert v.epilogue == p.Epilogue(result=place("v"), scale=place("bias"))
-    assert w.epilogue == p.Epilogue(result=place("f"), shift=place("bias"), addend=place("v"))
+    graph = Emission(text).graph(["f"])
+    assert lines_after(FuseEpilogues(), graph, rewrites=1) == [
+        f"%4 f32[4,4], accumulator=%4 f32[4,4] = dot %0 f32[4,4], %2 f32[4,4], scale=%1 f32[4] {DOT}, epilogue={{}}}}",
+        f"%5 f32[4,4], accumulator=%6 f32[4,4] = dot %0 f32[4,4], %3 f32[4,4], shift=%1 f32[4], addend=%4 f32[4,4] {DOT}, epilogue={{}}}}",
+    ]
 
 
 def test_a_product_finishes_what_a_mean_is_of() -> None:
@@ -167,13 +173,11 @@ def test_a_product_finishes_what_a_mean_is_of() -> None:
           ROOT results = (f32[2,8]) tuple(f)
         }
     """
-    emission = Emission(text)
-    v, mean = (one.thunk for one in _joined(emission)[0])
-    assert isinstance(v, p.Dot)
-    assert isinstance(mean, p.Pooling)
-    assert v.epilogue == p.Epilogue(result=emission.place("v"), addend=emission.place("x"))
-    assert (mean.input, mean.output) == (emission.place("v"), emission.place("f"))
-    assert (mean.batch, mean.features, mean.in_size, mean.out_size) == (2, 8, (3, 4), (1, 1))
+    graph = Emission(text).graph(["f"])
+    assert lines_after(FuseEpilogues(), graph, rewrites=1) == [
+        "%2 f32[2,3,4,8], accumulator=%2 f32[2,3,4,8] = dot %0 f32[2,3,4,8], %1 f32[8,8], addend=%0 f32[2,3,4,8] {lhs_contracting=[3], rhs_contracting=[0], epilogue={}}",
+        "%3 f32[2,1,1,8] = pooling %2 f32[2,3,4,8] {reducer=sum, initial=0.0, window=[3,4], stride=[1,1], pad_low=[0,0]}",
+    ]
 
 
 # --- concatenations -------------------------------------------------------------------------------
@@ -211,53 +215,85 @@ ENTRY main {
 """relu(v) beside relu(w) in wider rows, and relu(w) for another reader, too."""
 
 
+def _concatenated(
+    *changes: tuple[str, str], loops: bool = False, **kinds: str
+) -> tuple[Graph, list[str]]:
+    graph = Emission(CONCATENATED, *changes).graph(["y"], loops=loops, **kinds)
+    return graph, lines_after(WriteConcatenations(), graph, rewrites=1)
+
+
 def test_products_write_pieces_of_a_concatenation() -> None:
-    """concatenate(relu(dot), value) => dot {low} into columns, copy_rows"""
-    emission = Emission(CONCATENATED)
-    joined, memory = _joined(emission)
-    w, v, copy, y = (one.thunk for one in joined)
-    assert isinstance(w, p.Dot)
-    assert isinstance(v, p.Dot)
-    assert isinstance(copy, p.CopyRows)
-    assert isinstance(y, p.Kernel)
-    (whole,) = y.arguments
-    assert memory.is_own(whole)
-    assert v.epilogue is not None
-    assert v.out.slice == v.epilogue.result == whole.model_copy(update={"size": 112})
-    assert v.out.strides == (8, 1)
-    assert v.epilogue.low == 0.0
-    assert (copy.rows, copy.columns, copy.step) == (4, 4, 8)
-    assert copy.source == emission.place("g")
-    assert copy.destination == whole.model_copy(update={"offset": 16, "size": 112})
-    assert w.epilogue is not None
-    assert w.epilogue.result == emission.place("g")
+    """concatenate(relu(dot), value) => dot {low} into columns, copy"""
+    graph, lines = _concatenated()
+    assert lines == [
+        f"%3 f32[4,4] = dot %0 f32[4,4], %1 f32[4,4] {DOT}}}",
+        "%4 u8[64] = kernel %3 u8[64] {symbol=g}",
+        f"%5 f32[4,4]{{8,1}}, accumulator=%5 f32[4,4]{{8,1}} = dot %4 f32[4,4], %2 f32[4,4] {DOT}, epilogue={{low=0.0}}}}",
+        "%6+16 f32[4,4]{8,1} into %5 = copy %4 f32[4,4]",
+        "%7 u8[128] = kernel %6 u8[128] {symbol=y}",
+    ]
+    assert [node.covers for node in graph.body.nodes] == [{"w"}, {"g"}, {"v"}, {"f"}, {"y"}]
+    # What is copied is no longer read for the concatenation.
+    product, *_ = lines_after(FuseEpilogues(), graph, rewrites=1)
+    assert product.endswith("epilogue={low=0.0}}")
 
 
-def test_what_only_poolings_read_too_is_written_at_once() -> None:
-    pooled = "pool = f32[4,4] fusion(g), kind=kLoop, calls=g\n  v = f32[4,4] dot(pool"
-    emission = Emission(CONCATENATED, ("v = f32[4,4] dot(g", pooled))
-    emission.step("pool").thunk = pooling(emission.place("g"), emission.place("pool"))
-    w, pool, v, y = (one.thunk for one in _joined(emission)[0])
-    assert isinstance(w, p.Dot)
-    assert isinstance(pool, p.Pooling)
-    assert isinstance(v, p.Dot)
-    assert isinstance(y, p.Kernel)
-    assert w.out.strides == v.out.strides == (8, 1)
-    place = y.arguments[0].model_copy(update={"offset": 16, "size": 112})
-    assert w.out.slice == pool.input == place
-    assert pool.in_step == 8
+def test_a_loop_writes_pieces_too() -> None:
+    _, lines = _concatenated(loops=True)
+    assert [line.strip() for line in lines[4:6]] == [
+        f"%7 f32[4,4]{{8,1}}, accumulator=%7 f32[4,4]{{8,1}} = dot %6 f32[4,4], %2 f32[4,4] {DOT}, epilogue={{low=0.0}}}}",
+        "%8+16 f32[4,4]{8,1} into %7 = copy %6 f32[4,4]",
+    ]
 
 
 @pytest.mark.parametrize("kind", ["output", "parameter"])
-def test_what_callers_see_stays_where_it_is(kind: str) -> None:
-    emission = Emission(CONCATENATED)
-    joined = join_epilogues(emission.hlo, emission.emitted, emission.memory(f=kind))
-    assert [one.thunk.kind for one in joined] == ["dot", "kernel", "dot", "kernel", "kernel"]
+def test_what_callers_see_is_written_where_it_is(kind: str) -> None:
+    graph, _ = _concatenated(f=kind)
+    (_, _, product, copy, last), _ = assign(graph)
+    assert product.outputs["out"].slice.allocation == last.inputs["argument0"].slice.allocation
+    assert copy.outputs["destination"].slice.allocation == product.outputs["out"].slice.allocation
+
+
+def test_pieces_that_are_all_in_memory_are_concatenated_by_the_kernel() -> None:
+    graph = Emission(CONCATENATED).graph(["y", "v"])
+    lines_after(WriteConcatenations(), graph, rewrites=0)
+
+
+def test_rows_that_do_not_follow_each_other_are_concatenated_by_the_kernel() -> None:
+    rows = (
+        "concatenate(v_relu, w_relu), dimensions={1}",
+        "concatenate(v_relu, w_relu), dimensions={0}",
+    )
+    graph = Emission(CONCATENATED, rows, ("f32[4,8]", "f32[8,4]")).graph(["y"])
+    lines_after(WriteConcatenations(), graph, rewrites=0)
 
 
 # --- poolings of scaled values --------------------------------------------------------------------
 
-SCALED = """
+POOLED = """
+add {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT sum = f32[] add(a, b)
+}
+
+maximum {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT larger = f32[] maximum(a, b)
+}
+
+p {
+  images = f32[1,2,2,4] parameter(0)
+  start = f32[] parameter(1)
+  ROOT pooled = f32[1,2,2,4] reduce-window(images, start), window={size=1x1x1x1}, to_apply=REDUCER
+}
+"""
+"""A pooling whose windows have one element."""
+
+SCALED = (
+    POOLED.replace("REDUCER", "add")
+    + """
 g {
   s = f32[4,4] parameter(0)
   half = f32[] constant(0.5)
@@ -268,32 +304,76 @@ g {
 ENTRY main {
   x = f32[4,4] parameter(0)
   s = f32[4,4] copy(x)
+  start = f32[] constant(0)
   g = f32[4,4] fusion(s), kind=kLoop, calls=g
-  pool = f32[4,4] fusion(g), kind=kLoop, calls=g
-  ROOT results = (f32[4,4]) tuple(pool)
+  images = f32[1,2,2,4] bitcast(g)
+  pool = f32[1,2,2,4] fusion(images, start), kind=kLoop, calls=p
+  ROOT results = (f32[1,2,2,4]) tuple(pool)
 }
 """
-SPOILED = ("  pool = f32", "  other = f32[4,4] copy(x)\n  pool = f32")
+)
+SPOILED = (
+    "  images = f32[1,2,2,4] bitcast",
+    "  other = f32[4,4] negate(s)\n  images = f32[1,2,2,4] bitcast",
+)
 
 
-def _scaled(*changes: tuple[str, str], **at: str) -> Emission:
+def _scaled(*changes: tuple[str, str], results: tuple[str, ...] = ("pool",), **at: str) -> Graph:
     """A pooling of what a kernel multiplies by a half."""
-    emission = Emission(SCALED, *changes, at=at)
-    pool = pooling(emission.place("g"), emission.place("pool"))
-    emission.step("pool").thunk = pool.model_copy(update={"reducer": "sum", "initial": 0.0})
-    return emission
+    graph = Emission(SCALED, *changes, at=at).graph(results)
+    RecogniseKernels().run(graph)
+    return graph
 
 
 def test_a_pooling_multiplies_what_it_adds_up() -> None:
     """pooling of s * 0.5 => pooling {in_factor=0.5}"""
-    emission = _scaled()
-    _, pool = (one.thunk for one in _joined(emission)[0])
-    assert isinstance(pool, p.Pooling)
-    assert (pool.input, pool.in_factor) == (emission.place("s"), 0.5)
+    graph = _scaled()
+    assert lines_after(FuseEpilogues(), graph, rewrites=1)[-1] == (
+        "%2 f32[1,2,2,4] = pooling %1 f32[1,2,2,4] {reducer=sum, initial=0.0, window=[1,1], "
+        "stride=[1,1], pad_low=[0,0], in_factor=0.5}"
+    )
 
 
-@pytest.mark.parametrize(
-    ("change", "at"), [(("tuple(pool)", "tuple(pool, g)"), {}), (SPOILED, {"other": "s"})]
+def test_a_scaled_value_that_is_needed_stays() -> None:
+    lines_after(FuseEpilogues(), _scaled(results=("pool", "g")), rewrites=0)
+
+
+def test_what_is_scaled_may_not_be_overwritten_before_it_is_added_up() -> None:
+    graph = _scaled(SPOILED, other="s", results=("pool", "other"))
+    lines_after(FuseEpilogues(), graph, rewrites=0)
+
+
+# --- copies of what poolings read too -------------------------------------------------------------
+
+WRITTEN = POOLED.replace("REDUCER", "maximum") + CONCATENATED.replace(
+    "v = f32[4,4] dot(g",
+    """start = f32[] constant(-inf)
+  images = f32[1,2,2,4] bitcast(g)
+  pool = f32[1,2,2,4] fusion(images, start), kind=kLoop, calls=p
+  pooled = f32[4,4] bitcast(pool)
+  v = f32[4,4] dot(pooled""",
 )
-def test_a_scaled_value_that_is_needed_stays(change: tuple[str, str], at: dict[str, str]) -> None:
-    assert "g" in [one.instruction for one in _joined(_scaled(change, **at))[0]]
+
+
+def _written(
+    *changes: tuple[str, str], results: tuple[str, ...] = ("y",), rewrites: int
+) -> list[str]:
+    graph = Emission(WRITTEN, *changes).graph(results)
+    for one in (RecogniseKernels(), WriteConcatenations(), FuseEpilogues()):
+        one.run(graph)
+    return lines_after(WritePieces(), graph, rewrites=rewrites)
+
+
+def test_what_only_poolings_read_too_is_written_at_once() -> None:
+    """dot, pooling, dot into columns, copy => dot into columns, pooling of columns, dot into columns"""
+    assert _written(rewrites=1) == [
+        f"%3+16 f32[4,4]{{8,1}}, accumulator=%3+16 f32[4,4]{{8,1}} = dot %0 f32[4,4], %1 f32[4,4] {DOT}, epilogue={{low=0.0}}}}",
+        "%4 f32[1,2,2,4] = pooling %3+16 f32[1,2,2,4]{32,16,8,1} {reducer=maximum, initial=null, window=[1,1], stride=[1,1], pad_low=[0,0]}",
+        f"%5 f32[4,4]{{8,1}} into %3, accumulator=%5 f32[4,4]{{8,1}} = dot %4 f32[4,4], %2 f32[4,4] {DOT}, epilogue={{low=0.0}}}}",
+        "%6 u8[128] = kernel %5 u8[128] {symbol=y}",
+    ]
+
+
+def test_what_others_read_is_copied() -> None:
+    assert "copy" in "".join(_written(results=("y", "g"), rewrites=0))
+    _written(("dot(pooled", "dot(g"), rewrites=0)

@@ -131,10 +131,9 @@ def _in_columns(images: View, columns: Columns) -> View:
 
 def _with_value(node: Node, value: Value, base: Piece | None) -> dict[str, Result]:
     """The results of a node that writes to another version of the array."""
-    before = _result_of(node)
-    result = replace(before, value=value, base=base)
+    main = _role_of(node)
     return {
-        role: result if one == before else replace(one, value=value)
+        role: replace(one, value=value, base=base if role == main else None)
         for role, one in node.outputs.items()
     }
 
@@ -143,7 +142,11 @@ def _with_value(node: Node, value: Value, base: Piece | None) -> dict[str, Resul
 
 
 def _result_of(node: Node) -> Result:
-    return node.outputs["destination" if isinstance(node.op, ops.Copy) else "out"]
+    return node.outputs[_role_of(node)]
+
+
+def _role_of(node: Node) -> str:
+    return "destination" if isinstance(node.op, ops.Copy) else "out"
 
 
 def _chain(copy: Node) -> list[Node]:
