@@ -1,18 +1,19 @@
-"""Steps that become attention: only the softmax of scores, in memory that nothing else needs."""
+"""Nodes that become attention: only the softmax of scores, of which nothing else reads anything."""
 
 from __future__ import annotations
 
 import math
+import re
+from typing import Any
 
 import pytest
 
-from modelwheel.compiler.ir.emitted import thunks as p
-from modelwheel.compiler.passes.joining import join_steps
-from modelwheel.program.arrays import Slice
+from modelwheel.compiler.ir.graph import Graph
+from modelwheel.compiler.passes.attention import FuseAttention
+from tests.support.graphs import lines_after
 from tests.support.modules import Emission
 
 OUTER, INNER, QUERIES, KEYS, DEPTH, FEATURES = 2, 3, 4, 64, 6, 7
-WIDTH = INNER * DEPTH
 
 ATTENTION = """
 maximum {
@@ -154,38 +155,66 @@ ENTRY main {
 UNMASKED = "masked = f32[2,3,4,64] bitcast(scaled)"
 
 
-def _joined(
-    *changes: tuple[str, str], masked: str = UNMASKED, again: str | None = None
-) -> list[p.Thunk]:
-    """The steps of attention whose scores are masked, differently before they are raised to powers if `again` is given."""
+def _graph(
+    *changes: tuple[str, str], masked: str = UNMASKED, again: str | None = None, loops: bool = False
+) -> Graph:
+    """Attention whose scores are masked, differently before they are raised to powers if `again` is given."""
     masks = (("MASKED_AGAIN", again or masked), ("MASKED", masked))
-    emission = Emission(ATTENTION, *masks, *changes)
-    joined = join_steps(emission.hlo, emission.emitted, emission.memory(["y"]))
-    return [one.thunk for one in joined]
+    return Emission(ATTENTION, *masks, *changes).graph(["y"], loops=loops)
 
 
-def test_scores_softmax_and_values_are_one_step() -> None:
+def _lines(*changes: tuple[str, str], **options: Any) -> list[str]:
+    """Its lines when it is one node."""
+    return lines_after(FuseAttention(), _graph(*changes, **options), rewrites=1)
+
+
+FUSED = [
+    (
+        "%10 f32[8,18], accumulator=%11 f32[8,18] = dot %0 f32[8,8], %1 f32[8,18], shift=%2 f32[18]"
+        " {lhs_contracting=[1], rhs_contracting=[0], epilogue={}}"
+    ),
+    (
+        "%12 f32[128,18], accumulator=%13 f32[128,18] = dot %3 f32[128,8], %4 f32[8,18], shift=%5 f32[18]"
+        " {lhs_contracting=[1], rhs_contracting=[0], epilogue={}}"
+    ),
+    (
+        "%14 f32[128,21], accumulator=%15 f32[128,21] = dot %6 f32[128,8], %7 f32[8,21], shift=%8 f32[21]"
+        " {lhs_contracting=[1], rhs_contracting=[0], epilogue={}}"
+    ),
+    (
+        "%16 f32[2,3,4,7]{84,7,21,1} = attention %10 f32[2,3,4,6]{72,6,18,1}, %12 f32[2,3,64,6]{1152,6,18,1},"
+        " %14 f32[2,3,64,7]{1344,7,21,1} {scale=0.5}"
+    ),
+    "%17 f32[8,8] = dot %16 f32[8,21], %9 f32[21,8] {lhs_contracting=[1], rhs_contracting=[0]}",
+]
+"""Each head is read from, and written to, rows of all heads."""
+
+
+def test_scores_softmax_and_values_are_one_node() -> None:
     """dot(softmax(dot(q + bias, k + bias) * scale), v + bias), with copied heads => three dots {shift}, attention {scale}"""
-    *products, attention, last = _joined()
-    assert isinstance(attention, p.Attention)
-    assert (attention.heads, attention.queries, attention.keys) == ((OUTER, INNER), QUERIES, KEYS)
-    assert (attention.depth, attention.features, attention.scale) == (DEPTH, FEATURES, 0.5)
+    assert _lines() == FUSED
+
+
+def test_the_node_has_the_work_and_the_names_of_all() -> None:
+    graph = _graph()
+    FuseAttention().run(graph)
+    (query, _, _, attention, _) = graph.body.nodes
+    # Queries, keys and values are kernels that their products do the work of.
+    assert query.covers == {"vq", "q"}
+    softmax = {"scaled", "window_largest", "largest", "powers", "window_sums", "sums", "shares"}
+    assert attention.covers == {"qk", *softmax, "pv", "joined"}
     assert attention.operations == 2 * OUTER * INNER * QUERIES * KEYS * (DEPTH + FEATURES)
-    assert isinstance(last, p.Dot)
-    assert last.lhs.slice == attention.output.slice
-    # Each head is read from, and written to, rows of all heads.
-    wide = INNER * FEATURES
-    assert attention.query.steps == (QUERIES * WIDTH, DEPTH, WIDTH, 1)
-    assert attention.key.steps == (KEYS * WIDTH, DEPTH, WIDTH, 1)
-    assert attention.value.steps == (KEYS * wide, FEATURES, wide, 1)
-    assert attention.output.steps == (QUERIES * wide, FEATURES, wide, 1)
-    results: list[Slice] = []
-    for product in products:
-        assert isinstance(product, p.Dot)
-        assert product.epilogue is not None
-        assert product.epilogue.shift is not None
-        results.append(product.epilogue.result)
-    assert results == [part.slice for part in (attention.query, attention.key, attention.value)]
+
+
+def test_a_layer_in_a_loop_is_one_node_too() -> None:
+    """A transformer may be a loop over its layers."""
+    lines = _lines(loops=True)
+    assert [line.split(" = ")[1].split(" ")[0] for line in lines if " = " in line] == [
+        "while",
+        *["dot"] * 3,
+        "attention",
+        "dot",
+    ]
 
 
 def test_heads_are_read_where_they_are() -> None:
@@ -195,10 +224,29 @@ def test_heads_are_read_where_they_are() -> None:
         "k = f32[2,3,6,64] fusion(vk, bk), kind=kLoop, calls=keys": "k = f32[2,3,6,64] parameter(12)",
         "v = f32[2,3,64,7] fusion(vv, bv), kind=kLoop, calls=values": "v = f32[2,3,64,7] parameter(13)",
     }
-    *_, attention, _ = _joined(*inputs.items())
-    assert isinstance(attention, p.Attention)
-    assert attention.key.steps == (INNER * DEPTH * KEYS, DEPTH * KEYS, 1, KEYS)
-    assert attention.query.steps == (INNER * QUERIES * DEPTH, QUERIES * DEPTH, DEPTH, 1)
+    (attention,) = (line for line in _lines(*inputs.items()) if " = attention " in line)
+    (_, operands) = attention.split(" = attention ")
+    assert re.sub(r"%\d+ ", "", operands) == (
+        "f32[2,3,4,6], f32[2,3,64,6]{1152,384,1,64}, f32[2,3,64,7] {scale=0.5}"
+    )
+
+
+def test_queries_and_keys_may_be_the_same() -> None:
+    """dot(heads, heads): the product that both are is finished once."""
+    same = (
+        ("2,4,3,6]", "2,64,3,6]"), ("2,3,4,6]", "2,3,64,6]"), ("f32[8,18] dot(xq", "f32[128,18] dot(xq"),
+        ("product = f32[8,18]", "product = f32[128,18]"), ("xq = f32[8,8]", "xq = f32[128,8]"),
+        ("2,3,4,64]", "2,3,64,64]"), ("f32[2,3,4,2]", "f32[2,3,64,2]"), ("f32[2,3,4]", "f32[2,3,64]"),
+        ("2,3,4,7]", "2,3,64,7]"), ("2,4,3,7]", "2,64,3,7]"), ("f32[8,21]", "f32[128,21]"),
+        ("wv = f32[128,21]", "wv = f32[8,21]"), ("y = f32[8,8]", "y = f32[128,8]"), ("(f32[8,8])", "(f32[128,8])"),
+        ("dot(q, k), lhs_batch_dims={0,1}, lhs_contracting_dims={3}, rhs_batch_dims={0,1}, rhs_contracting_dims={2}",
+         "dot(q, q), lhs_batch_dims={0,1}, lhs_contracting_dims={3}, rhs_batch_dims={0,1}, rhs_contracting_dims={3}"),
+    )  # fmt: skip
+    lines = _lines(*same)
+    (attention,) = (line.split(" = attention ")[1] for line in lines if " = attention " in line)
+    query, key, _ = attention.split(", %")
+    assert f"%{key}" == query
+    assert sum("shift=" in line for line in lines) == 2
 
 
 @pytest.mark.parametrize(
@@ -209,11 +257,34 @@ def test_heads_are_read_where_they_are() -> None:
         [("scale = f32[] constant(0.5)", "scale = f32[] constant(inf)")],  # both
         [("to_apply=maximum", "to_apply=add")],
         [("fusion(powers, zero)", "fusion(scaled, zero)")],
-        [("tuple(y)", "tuple(y, powers)")],
+        [("wo = f32[21,8] parameter(10)", "wo = f32[21,8] parameter(10)\n  z = f32[2,3,4,64] copy(powers)")],
     ],
-)
+)  # fmt: skip
 def test_anything_else_is_not(changes: list[tuple[str, str]]) -> None:
-    assert not any(isinstance(thunk, p.Attention) for thunk in _joined(*changes))
+    lines = lines_after(FuseAttention(), _graph(*changes), rewrites=0)
+    assert not any(" = attention " in line for line in lines)
+
+
+def test_what_callers_read_stays() -> None:
+    graph = Emission(ATTENTION, ("MASKED_AGAIN", UNMASKED), ("MASKED", UNMASKED))
+    lines = lines_after(FuseAttention(), graph.graph(["y", "powers"]), rewrites=0)
+    assert not any(" = attention " in line for line in lines)
+
+
+def test_memory_that_changes_before_is_not_read_later() -> None:
+    """Queries that XLA overwrites when its own kernel has read them: attention would read something else."""
+    changes = (
+        ("q = f32[2,3,4,6] fusion(vq, bq), kind=kLoop, calls=queries", "q = f32[2,3,4,6] copy(x)"),
+        ("tokens = s32[2,64] parameter(0)", ("tokens = s32[2,64] parameter(0)\n  before = f32[2,3,4,6] parameter(11)\n"
+         "  x = f32[2,3,4,6]{3,1,2,0} negate(before)")),
+        ("zero = f32[] constant(0)\n  w", "zero = f32[] constant(0)\n  late = f32[2,3,4,6]{3,1,2,0} negate(x)\n  w"),
+        ("MASKED_AGAIN", UNMASKED), ("MASKED", UNMASKED),
+    )  # fmt: skip
+    kept = Emission(ATTENTION, *changes).graph(["y", "late"])
+    lines = lines_after(FuseAttention(), kept, rewrites=1)
+    assert any(" = attention %" in line and "f32[2,3,4,6]{72,6,18,1}" in line for line in lines)
+    changed = Emission(ATTENTION, *changes, at={"late": "x"}).graph(["y", "late"])
+    assert lines_after(FuseAttention(), changed, rewrites=0)
 
 
 # --- masks ----------------------------------------------------------------------------------------
@@ -249,49 +320,66 @@ LOWERED = """
 """The scores, less a large number where the condition is true."""
 
 
-def _masked(masked: str) -> tuple[p.Mask, p.Attention]:
-    steps = [one for one in _joined(masked=masked) if isinstance(one, p.Mask | p.Attention)]
-    mask, attention = steps
-    assert isinstance(mask, p.Mask)
-    assert isinstance(attention, p.Attention)
-    return mask, attention
+def _masked(masked: str) -> tuple[str, str]:
+    """The mask, and what attention has more than without one."""
+    (mask, attention) = (
+        line for line in _lines(masked=masked) if re.search(r" = (mask|attention) ", line)
+    )
+    _, operands = attention.split("}, %")[-1], attention.split("f32[2,3,64,7]{1344,7,21,1}")[1]
+    return re.sub(r"%\d+ ", "", mask), re.sub(r"%\d+ ", "", operands)
 
 
 def test_a_condition_chooses_scores() -> None:
     """softmax(select(tokens != 0, scores, low)) => mask, attention {kept, replacement}"""
     mask, attention = _masked(HERE + CHOSEN)
-    assert (mask.extents, mask.step) == ((OUTER, 1, 1, KEYS), KEYS)
-    assert [one.opcode for one in mask.code.operations] == ["read", "constant", "ne"]
-    assert mask.code.operations[0].steps == (KEYS, 0, 0, 1)
-    assert attention.added is None
-    assert attention.replacement == pytest.approx(-2e38)
-    assert attention.kept == p.Heads(slice=mask.output, start=0, steps=(KEYS, 0, 0, 1))
+    assert mask == "s32[2,1,1,64] = mask s32[2,1,1,64] {code=(ne(read0, 0.0))}"
+    assert attention == (
+        ", kept=s32[2,3,4,64]{64,0,0,1} {scale=0.5, replacement=-1.9999999360571385e+38}"
+    )
 
 
 def test_a_condition_may_be_the_opposite() -> None:
     mask, attention = _masked(HERE + NEGATED.replace("-2e38", "-inf"))
-    assert [one.opcode for one in mask.code.operations] == ["read", "constant", "ne", "not"]
-    assert attention.replacement is None
+    assert mask == "s32[2,1,1,64] = mask s32[2,1,1,64] {code=(not(ne(read0, 0.0)))}"
+    assert attention == ", kept=s32[2,3,4,64]{64,0,0,1} {scale=0.5}"
 
 
 def test_indices_are_compared() -> None:
     """softmax(select(query >= key, scores, low)) => mask of indices, attention {kept}"""
     mask, attention = _masked(CAUSAL + CHOSEN)
-    assert mask.extents == (1, 1, QUERIES, KEYS)
-    assert [one.steps for one in mask.code.operations[:2]] == [(0, 0, 1, 0), (0, 0, 0, 1)]
-    assert mask.code.operations[-1].opcode == "ge"
-    assert attention.kept is not None
-    assert attention.kept.steps == (0, 0, KEYS, 1)
+    assert mask == (
+        "s32[1,1,4,64] = mask {code=(ge(index(0, [0, 0, 1, 0]), index(0, [0, 0, 0, 1])))}"
+    )
+    assert attention.startswith(", kept=s32[2,3,4,64]{0,0,64,1} {")
 
 
 def test_a_computed_value_is_added() -> None:
     """softmax(scores + (tokens != 0) * low) => mask, attention {added}"""
     mask, attention = _masked(HERE + LOWERED)
-    opcodes = [one.opcode for one in mask.code.operations]
-    assert opcodes == ["read", "constant", "ne", "convert", "constant", "multiply"]
-    assert not mask.code.is_condition
-    assert attention.kept is None
-    assert attention.added == p.Heads(slice=mask.output, start=0, steps=(KEYS, 0, 0, 1))
+    assert mask == (
+        "f32[2,1,1,64] = mask s32[2,1,1,64]"
+        " {code=(multiply(convert_f32(ne(read0, 0.0)), -1000000000.0))}"
+    )
+    assert attention == ", added=f32[2,3,4,64]{64,0,0,1} {scale=0.5}"
+
+
+def test_a_loop_computes_its_mask_once() -> None:
+    """All iterations have the same tokens: the mask is before the loop."""
+    lines = _lines(masked=HERE + CHOSEN, loops=True)
+    kinds = [line.split(" = ")[1].split(" ")[0] for line in lines if " = " in line]
+    assert kinds == ["mask", "while", *["dot"] * 3, "attention", "dot"]
+
+
+def test_layers_with_equal_masks_share_one() -> None:
+    """softmax(select(tokens != 0, ..)) twice => one mask, two nodes of attention"""
+    (entry,) = re.findall(r"  vq = .*  y = [^\n]*\n", ATTENTION, re.DOTALL)
+    names = set(re.findall(r"^  (\w+) = (?!.*parameter)", entry, re.MULTILINE))
+    second = "".join(line for line in entry.splitlines(keepends=True) if " parameter(" not in line)
+    second = re.sub(rf"(?<!calls=)\b({'|'.join(names)})\b", r"\1_2", second)
+    masks = (("MASKED_AGAIN", HERE + CHOSEN), ("MASKED", HERE + CHOSEN))
+    both = Emission(ATTENTION, *masks, (entry, entry + second)).graph(["y", "y_2"])
+    lines = lines_after(FuseAttention(), both, rewrites=2)
+    assert sum(" = mask " in line for line in lines) == 1
 
 
 @pytest.mark.parametrize(
@@ -305,11 +393,11 @@ def test_a_computed_value_is_added() -> None:
     ],
 )
 def test_the_largest_must_be_that_of_the_same_scores(again: str) -> None:
-    found = _joined(masked=HERE + CHOSEN, again=again)
-    assert not any(isinstance(thunk, p.Attention) for thunk in found)
+    graph = _graph(masked=HERE + CHOSEN, again=again)
+    assert lines_after(FuseAttention(), graph, rewrites=0)
 
 
 @pytest.mark.parametrize("number", [math.inf, math.nan])
 def test_a_replacement_is_no_upper_limit(number: float) -> None:
-    found = _joined(masked=HERE + CHOSEN.replace("-2e38", str(number)))
-    assert not any(isinstance(thunk, p.Attention) for thunk in found)
+    graph = _graph(masked=HERE + CHOSEN.replace("-2e38", str(number)))
+    assert lines_after(FuseAttention(), graph, rewrites=0)

@@ -18,6 +18,7 @@ from ..ir.graph import Graph
 from ..ir.graph_check import check
 from ..ir.hlo import Module
 from ..ir.lift import lift
+from .attention import FuseAttention
 from .embedding_bags import FuseEmbeddingBags
 from .erase_dead import EraseDead
 from .fork_branches import ForkBranches
@@ -44,6 +45,7 @@ class Pass(Protocol):
 
 
 PIPELINE: tuple[Pass, ...] = (
+    FuseAttention(),  # First: kernels that it replaces would become parts of the products before and behind.
     WriteConcatenations(),  # Before epilogues: what it copies, it does not compute from a product any more.
     FuseEpilogues(),  # Before products are put together or moved: they are final then.
     WritePieces(),  # The products whose results are copied have their epilogues.

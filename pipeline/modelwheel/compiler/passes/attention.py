@@ -1,385 +1,358 @@
-"""Joins the steps of attention: scores, their softmax, and the products with the values.
+"""Makes scores, their softmax and the products with the values one node.
+
+    %4 = kernel %3, %0 {symbol=split_heads}
+    ...
+    %8 f32[2,3,4,64] = dot %4, %7                      %4 f32[8,18] = dot .., shift=%0 f32[18]
+    %9 = kernel %8 {symbol=scale}                      ...
+    ...                                          =>    %6 f32[2,3,4,7] = attention query=%4 f32[2,3,4,6],
+    %14 = kernel %9, %13 {symbol=divide}                      key=%5 .., value=%3 .. {scale=0.5}
+    %15 f32[2,3,4,7] = dot %14, %10
+    %16 = kernel %15 {symbol=join_heads}
 
 XLA computes one after the other for all heads, and copies queries, keys, values and the result so that the rows of each head
 follow each other. The runtime's kernel computes some rows of a head at a time, and reads and writes heads where they are.
 What is added to queries, keys and values becomes the epilogue of the products that they are.
+
+When: the softmax is one of scores along the keys, and nothing else reads what is between. Of other operands than plain products
+and copies, the memory is read that XLA's kernel writes. Bits: sums are in the order of the runtime's kernel.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ...dtypes import ElementType
-from ...program.arrays import Slice, overlap
-from ..ir.emitted import thunks as p
-from ..ir.emitted.memory import Memory
-from ..ir.emitted.thunk_walk import all_written, names_of_all
-from ..ir.emitted.thunks import Array
-from ..ir.hlo import Instruction
-from ..ir.match import Value, is_row_major
-from ..ir.views import Source, Strides, source_of, strides_in_result, strides_of
+from ...program import ops
+from ..ir.graph import Graph, Node, Operand, Piece, Region, Result
+from ..ir.graph import Value as GraphValue
+from ..ir.hlo import Instruction, Module
+from ..ir.numbering import Numbering
+from ..ir.ordering import may_pass, over_operands, piece_of
+from ..ir.views import Source, source_of, strides_in_result, strides_of
 from .attention_masks import Masks
-from .epilogues import Emitted, Steps, fits, may_exchange, read_parts
-from .match.epilogue_parts import Part, epilogue_of
+from .match.head_products import HeadProduct, follow, heads_of, last_two_exchanged
+from .match.kernel_values import between, position
+from .match.product_epilogues import read_parts, with_parts
 from .match.softmaxes import Softmax, softmax_of
 
-_MOST_HEAD_AXES = 2
+_FLOAT = ElementType.FLOAT32
+
+
+class FuseAttention:
+    """See above."""
+
+    name = "fuse-attention"
+
+    def run(self, graph: Graph) -> int:
+        """Fuses; returns how many nodes of attention there are then."""
+        if graph.module is None:
+            return 0
+        nodes = _Nodes(graph, graph.module)
+        return sum(_fuse(nodes, node) for node in list(graph.walk()))
+
+
+class _Nodes:
+    """The nodes of a graph by the instructions that they compute."""
+
+    def __init__(self, graph: Graph, module: Module) -> None:
+        self.graph = graph
+        self.module = module
+        self.by_name = {
+            next(iter(node.covers)): node
+            for node in graph.walk()
+            if len(node.covers) == 1 and not node.covers & graph.repeated
+        }
+        self.results = {piece.value for piece, _ in graph.results}
+        self._numbering: Numbering | None = None
+
+    @property
+    def numbering(self) -> Numbering:
+        """The numbers of the module's values."""
+        if self._numbering is None:
+            self._numbering = Numbering(self.module)
+        return self._numbering
+
+    def of(self, instruction: Instruction | None, region: Region | None) -> Node | None:
+        """The node of a region that computes an instruction, and nothing else."""
+        node = None if instruction is None else self.by_name.get(instruction.name)
+        return node if node is not None and node.region is region else None
+
+    def instruction(self, node: Node) -> Instruction | None:
+        """The only instruction that a node computes, by itself."""
+        (name, *others) = node.covers or ("",)
+        known = self.by_name.get(name) is node and not others
+        return self.module.instruction(name) if known else None
+
+    def is_only_read_once(self, value: GraphValue) -> bool:
+        """Whether one operand of one node is all that reads a value."""
+        return value.has_one_use and value not in self.results
+
+    def read_only_by(self, node: Node, readers: Iterable[Node]) -> bool:
+        """Whether nothing but some nodes reads what a node computes."""
+        users = {user for value in node.values for user in value.users}
+        return users <= set(readers) and self.results.isdisjoint(node.values)
+
+    def forget(self, nodes: Iterable[Node]) -> None:
+        """Notes that some nodes are replaced."""
+        for name in (name for node in nodes for name in node.covers):
+            self.by_name.pop(name, None)
+
+
+def _fuse(nodes: _Nodes, pv: Node) -> bool:
+    """Fuses the product with the values, and all before it that only it needs, if it is one of attention."""
+    found = _fusion(nodes, pv)
+    if found is None:
+        return False
+    nodes.forget(found.replaced)
+    found.apply()
+    return True
+
+
+# --- operands -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class _Operand:
-    """Where an operand is."""
+class _Part:
+    """Queries, keys or values."""
 
-    heads: p.Heads
-    kernel: Emitted | None = None
-    """The kernel that has moved it, which nothing else needs."""
-    product: Emitted | None = None
-    """The product that it is, which nothing else reads, with its epilogue and memory of its own."""
-    finished: p.Product | None = None
-    sources: Sequence[Instruction] = ()
-    """The instructions that are read for it."""
+    operand: Operand
+    kernel: Node | None = None
+    """The kernel that has moved them, which nothing else needs."""
+    product: Node | None = None
+    """The product that they are, which nothing else reads."""
+    finished: Node | None = None
+    """What takes the place of both, with an epilogue."""
     factor: float = 1.0
     """The kernel has multiplied it by this."""
 
 
-def join_attention(steps: Steps, candidate: Emitted, memory: Memory) -> bool:
-    """Makes the product with the values, and all before it that only it needs, one step, if it is one of attention."""
-    found = _Attention(steps, memory)
-    return found.done(candidate)
-
-
-class _Attention:
-    def __init__(self, steps: Steps, memory: Memory) -> None:
-        self._steps = steps
-        self._hlo = steps.hlo
-        self._memory = memory
-
-    def done(self, pv: Emitted) -> bool:
-        """Replaces the steps, if that is possible."""
-        second = pv.thunk
-        instruction = self._hlo.instruction(pv.instruction)
-        if not isinstance(second, p.Dot) or instruction is None or not _is_plain(second):
-            return False
-        found = self._shares(second, *instruction.operands)
+def _part(
+    nodes: _Nodes,
+    reader: Node,
+    side: str,
+    source: Source,
+    shape: tuple[int, ...],
+    axes: Sequence[int],
+) -> _Part:
+    """An operand of a product: where it is, or was before a kernel has moved it."""
+    operand = reader.inputs[side]
+    view = operand.view
+    plain = _Part(
+        Operand(operand.value, heads_of(view.slice, view.start, view.strides, axes, shape))
+    )
+    kernel, strides = nodes.of(source.kernel, reader.region), strides_of(source)
+    if kernel is None or strides is None or not _moves(kernel, operand):
+        return plain
+    if not nodes.read_only_by(kernel, [reader]):
+        return plain
+    if source.fusion is not None:
+        found = _finished(nodes, kernel, source)
         if found is None:
-            return False
-        second, softmax, values = found
-        qk = self._step(softmax.source)
-        between = [self._step(fusion) for fusion in softmax.fusions]
-        first = None if qk is None else qk.thunk
-        if not isinstance(first, p.Dot) or qk is None or not _follow(first, second):
-            return False
-        inner = [step for step in between if step is not None]
-        if len(inner) != len(between) or not self._only_read_by(
-            [softmax.source, *softmax.fusions], [*softmax.fusions, instruction]
-        ):
-            return False
-        operands = self._operands(qk, pv, first, second, values)
-        output = self._output(pv, second)
-        masks = Masks.of(self._steps, self._memory, softmax, first.out.shape)
-        if operands is None or output is None or masks is None:
-            return False
-        scale = softmax.scale * operands[0].factor * operands[1].factor
-        heads = [one.heads for one in operands]
-        new = _step_of(scale, (first, second), output[1].thunk, heads, output[0])
-        return self._replace(new, qk, pv, inner, operands, output, masks)
-
-    def _shares(
-        self, product: p.Dot, left: Instruction, right: Instruction
-    ) -> tuple[p.Dot, Softmax, Instruction] | None:
-        """The product of the softmax of scores, which is on its left side, and the values; the softmax; the values."""
-        for dot, shares, values in ((product, left, right), (_turned(product), right, left)):
-            rows, value = self._rows_first(dot, shares)
-            softmax = softmax_of(lambda: self._steps.numbering, value)
-            if softmax is not None and softmax.source.opcode == "dot":
-                return rows, softmax, values
-        return None
-
-    def _rows_first(self, dot: p.Dot, shares: Instruction) -> tuple[p.Dot, Value]:
-        """The product as if nothing had exchanged the rows and columns of its left side, and the value of that."""
-        source, last = source_of(shares), len(dot.lhs.shape) - 1
-        strides = strides_of(source)
-        if dot.lhs_contracting != (last - 1,) or source.fusion is None or strides is None:
-            return dot, Value(shares)
-        order = _last_two_exchanged(last + 1)
-        shape = tuple(dot.lhs.shape[axis] for axis in order)
-        lhs = dot.lhs.model_copy(
-            update={"shape": shape, "minor_to_major": tuple(range(last, -1, -1))}
-        )
-        steps = (strides.steps[axis] for axis in order)
-        if strides.start or any(
-            one not in (other, 0) for one, other in zip(steps, lhs.strides, strict=True)
-        ):
-            return dot, Value(shares)
-        straight = dot.model_copy(update={"lhs": lhs, "lhs_contracting": (last,)})
-        return straight, Value(source.node, source.fusion)
-
-    def _step(self, instruction: Instruction) -> Emitted | None:
-        """The step whose value an instruction outside of fusions is."""
-        name = instruction.name
-        return next((one for one in self._steps.all if one.value == name), None)
-
-    def _only_read_by(self, values: Sequence[Instruction], readers: Sequence[Instruction]) -> bool:
-        for value in values:
-            uses = self._hlo.uses(value)
-            if uses is None or any(user not in readers for user, _ in uses):
-                return False
-        return True
-
-    # --- operands --------------------------------------------------------------------------------
-
-    def _operands(
-        self,
-        qk: Emitted,
-        pv: Emitted,
-        first: p.Dot,
-        second: p.Dot,
-        values: Instruction,
-    ) -> list[_Operand] | None:
-        """Queries, keys and values."""
-        queries, keys = self._steps.value(qk).operands
-        rows = _free(first.lhs, first.lhs_batch, first.lhs_contracting)
-        columns = _free(first.rhs, first.rhs_batch, first.rhs_contracting)
-        features = _free(second.rhs, second.rhs_batch, second.rhs_contracting)
-        if not len(rows) == len(columns) == len(features) == 1:
-            return None
-        query = (*first.lhs_batch, *rows, *first.lhs_contracting)
-        key = (*first.rhs_batch, *columns, *first.rhs_contracting)
-        value = (*second.rhs_batch, *second.rhs_contracting, *features)
-        return [
-            self._operand(source_of(queries, scaled=True), qk, first.lhs, query),
-            self._operand(source_of(keys, scaled=True), qk, first.rhs, key),
-            self._operand(source_of(values), pv, second.rhs, value),
-        ]
-
-    def _operand(
-        self, source: Source, reader: Emitted, array: Array, axes: Sequence[int]
-    ) -> _Operand:
-        in_place = _Operand(_heads(array.slice, 0, array.strides, axes))
-        kernel = None if source.kernel is None else self._step(source.kernel)
-        strides = strides_of(source)
-        if kernel is None or strides is None or not isinstance(kernel.thunk, p.Kernel):
-            return in_place
-        assert source.kernel is not None
-        if not self._only_read_by(
-            [source.kernel], [self._steps.value(reader)]
-        ) or kernel.thunk.results != (array.slice,):
-            return in_place
-        if source.fusion is None:
-            if len(kernel.thunk.arguments) != 1:
-                return in_place
-            heads = _heads(kernel.thunk.arguments[0], strides.start, strides.steps, axes)
-            return _Operand(heads, kernel, factor=source.factor)
-        return self._finished(source, source.fusion, kernel, strides, axes) or in_place
-
-    def _finished(
-        self,
-        source: Source,
-        fusion: Instruction,
-        kernel: Emitted,
-        strides: Strides,
-        axes: Sequence[int],
-    ) -> _Operand | None:
-        """An operand that is a product with an epilogue."""
-        assert isinstance(kernel.thunk, p.Kernel)
-        end = self._steps.all.index(kernel)
-        for position, step in enumerate(self._steps.all[:end]):
-            product = step.thunk
-            if not isinstance(product, p.Dot | p.Convolution) or product.epilogue is not None:
-                continue
-            number = self._steps.only_use(step, fusion)
-            if number is None:
-                continue
-            found = read_parts(product, kernel.thunk, fusion, number, source.node)
-            if found is None:
-                continue
-            place = self._memory.reserve(product.arrays[-1].slice.size)
-            moved = _written_to(product, place, found.named)
-            needed = kernel.thunk.model_copy(
-                update={
-                    "arguments": moved.epilogue.operands if moved.epilogue else (),
-                    "results": (),
-                }
-            )
-            between = [after.thunk for after in self._steps.all[position + 1 : end]]
-            if (moved.epilogue is None or fits(moved.epilogue, moved)) and may_exchange(
-                between, needed
-            ):
-                heads = _heads(place, strides.start, strides.steps, axes)
-                return _Operand(heads, kernel, step, moved, found.sources, source.factor)
-        return None
-
-    # --- the result ------------------------------------------------------------------------------
-
-    def _output(self, pv: Emitted, second: p.Dot) -> tuple[p.Heads, Emitted] | None:
-        """Where the result is to be, and the step that has put it there."""
-        axes = range(len(second.out.shape))
-        plain = _heads(second.out.slice, 0, second.out.strides, axes), pv
-        assert isinstance(pv.thunk, p.Dot)
-        is_turned = second.lhs != pv.thunk.lhs
-        value = self._steps.value(pv)
-        uses = self._hlo.uses(value)
-        if uses is None or len(uses) != 1:
             return plain
-        ((reader, _),) = uses
-        kernel, source = self._step(reader), source_of(reader)
-        if kernel is None or not isinstance(kernel.thunk, p.Kernel) or source.node is not value:
-            return plain
-        strides = strides_in_result(source)
-        if strides is None or len(kernel.thunk.results) != 1 or len(strides.steps) != len(axes):
-            return plain
-        moved = _last_two_exchanged(len(axes)) if is_turned else axes
-        return _heads(kernel.thunk.results[0], strides.start, strides.steps, moved), kernel
-
-    # --- all of them -----------------------------------------------------------------------------
-
-    def _replace(
-        self,
-        step: p.Attention,
-        qk: Emitted,
-        pv: Emitted,
-        inner: Sequence[Emitted],
-        operands: Sequence[_Operand],
-        output: tuple[p.Heads, Emitted],
-        masks: Masks,
-    ) -> bool:
-        steps, (heads, last) = self._steps, output
-        after = [step.thunk for step in steps.all[steps.all.index(last) + 1 :]]
-        if not self._memory.may_move(heads.slice, after):
-            return False
-        gone = [qk, *inner, *(one.kernel for one in operands if one.kernel is not None)]
-        # XLA keeps the operands until its own kernels have read them.
-        start, end = min(map(steps.all.index, gone)), steps.all.index(pv)
-        overwritten = [
-            part
-            for step in steps.all[start:end]
-            if not any(step is one for one in gone)
-            for part in all_written(step.thunk)
-        ]
-        in_place = [one.heads.slice for one in operands if one.product is None]
-        in_place += masks.in_place
-        if any(overlap(part, place) for part in overwritten for place in in_place):
-            return False
-        new = self._memory.reserve(heads.slice.size)
-        changed = steps.reading_from(steps.all.index(last), heads.slice, new)
-        if changed is None:
-            return False
-        for position, thunk in changed.items():
-            steps.all[position].thunk = thunk
-        for one in operands:
-            if one.product is not None and one.finished is not None:
-                assert one.kernel is not None
-                one.product.thunk = one.finished
-                one.product.fusion = one.kernel.instruction
-                steps.leave(steps.value(one.kernel), one.sources)
-        masks.apply()
-        output_place = step.output.model_copy(update={"slice": new})
-        pv.thunk = step.model_copy(update={"output": output_place, **masks.named})
-        pv.fusion = last.instruction if last is not pv else pv.fusion
-        steps.all[:] = [
-            step
-            for step in steps.all
-            if not any(step is one for one in gone) and (step is pv or step is not last)
-        ]
-        return True
+        product, finished = found
+        result = finished.outputs["out"]
+        where = heads_of(result.view.slice, strides.start, strides.steps, axes, shape)
+        return _Part(Operand(result.value, where), kernel, product, finished, source.factor)
+    if len(kernel.inputs) != 1:
+        return plain
+    (before,) = kernel.inputs.values()
+    if before.view.slice.size != source.node.shape.elements * _FLOAT.item_bytes:
+        return plain
+    where = heads_of(before.view.slice, strides.start, strides.steps, axes, shape)
+    return _Part(Operand(before.value, where), kernel, factor=source.factor)
 
 
-def _step_of(
-    scale: float,
-    products: tuple[p.Dot, p.Dot],
-    last: p.Thunk,
-    operands: Sequence[p.Heads],
-    output: p.Heads,
-) -> p.Attention:
-    (first, second), (query, key, value) = products, operands
-    rows, columns = first.out.shape[-2:]
-    batch = first.out.shape[:-2]
-    return p.Attention(
-        operations=first.operations + second.operations,
-        **names_of_all(second, first, last),
-        heads=(math.prod(batch[:-1]), math.prod(batch[-1:])),
-        queries=rows,
-        keys=columns,
-        depth=first.lhs.shape[first.lhs_contracting[0]],
-        features=second.out.shape[-1],
-        scale=scale,
-        query=query,
-        key=key,
-        value=value,
-        output=output,
-    )
-
-
-def _heads(place: Slice, start: int, steps: Sequence[int], axes: Sequence[int]) -> p.Heads:
-    """Memory as heads: both axes of them, rows and columns."""
-    *batch, row, column = (steps[axis] for axis in axes)
-    outer, inner = [0] * (_MOST_HEAD_AXES - len(batch)) + batch
-    return p.Heads(slice=place, start=start, steps=(outer, inner, row, column))
-
-
-def _turned(dot: p.Dot) -> p.Dot:
-    """`dot` with its sides exchanged: JAX writes the values first."""
-    order = _last_two_exchanged(len(dot.out.shape))
-    out = dot.out.model_copy(
-        update={
-            "shape": tuple(dot.out.shape[axis] for axis in order),
-            "minor_to_major": tuple(order[axis] for axis in dot.out.minor_to_major),
-        }
-    )
-    return dot.model_copy(
-        update={
-            "lhs": dot.rhs,
-            "rhs": dot.lhs,
-            "out": out,
-            "lhs_batch": dot.rhs_batch,
-            "rhs_batch": dot.lhs_batch,
-            "lhs_contracting": dot.rhs_contracting,
-            "rhs_contracting": dot.lhs_contracting,
-        }
-    )
-
-
-def _last_two_exchanged(rank: int) -> list[int]:
-    """The order of the axes."""
-    return [*range(rank - 2), rank - 1, rank - 2]
-
-
-def _written_to(product: p.Product, place: Slice, parts: Mapping[str, Part]) -> p.Product:
-    """`product` with its result at another place, after an epilogue."""
-    array = product.arrays[-1].model_copy(update={"slice": place})
-    name = "out" if isinstance(product, p.Dot) else "output"
-    epilogue = epilogue_of(place, parts) if parts else None
-    return product.model_copy(update={name: array, "epilogue": epilogue})
-
-
-def _free(array: Array, *taken: Sequence[int]) -> tuple[int, ...]:
-    used = {axis for axes in taken for axis in axes}
-    return tuple(axis for axis in range(len(array.shape)) if axis not in used)
-
-
-def _is_plain(dot: p.Dot) -> bool:
-    """Whether a product is one of floats for each head, with one contracted axis, and nothing follows."""
-    floats = {array.element_type for array in dot.arrays} == {ElementType.FLOAT32}
+def _moves(kernel: Node, operand: Operand) -> bool:
+    """Whether a node is the kernel that computes all of an operand, and nothing else."""
+    if not isinstance(kernel.op, ops.Kernel) or len(kernel.outputs) != 1:
+        return False
+    (result,) = kernel.outputs.values()
+    place = operand.view.slice
     return (
-        floats
-        and dot.epilogue is None
-        and len(dot.lhs_batch) <= _MOST_HEAD_AXES
-        and len(dot.lhs_contracting) == 1
-        and len(dot.out.shape) == len(dot.lhs_batch) + 2
-        and all(array.row_step is None for array in dot.arrays)
+        result.value is operand.value
+        and result.base is None
+        and (result.view.slice.offset, result.view.slice.size) == (place.offset, place.size)
     )
 
 
-def _follow(first: p.Dot, second: p.Dot) -> bool:
-    """Whether the result of one product may be, element by element, the left side of the other."""
-    left, rank = second.lhs, len(second.lhs.shape)
-    return (
-        _is_plain(first)
-        and first.out.shape == left.shape
-        and first.out.minor_to_major == left.minor_to_major
-        and is_row_major(left.shape, left.minor_to_major)
-        and second.lhs_batch == tuple(range(rank - 2))
-        and second.lhs_contracting == (rank - 1,)
+def _finished(nodes: _Nodes, kernel: Node, source: Source) -> tuple[Node, Node] | None:
+    """The product that a kernel moves, and it with an epilogue, whose result has the place of the kernel's."""
+    fusion = source.fusion
+    assert fusion is not None
+    for number, operand in enumerate(kernel.inputs.values()):
+        product = operand.value.producer
+        if product is None or not isinstance(product.op, ops.Dot | ops.Convolution):
+            continue
+        if product.op.epilogue or product.region is not kernel.region:
+            continue
+        if not nodes.is_only_read_once(operand.value):
+            continue
+        parts = read_parts(product, kernel, fusion, number, source.node)
+        if parts is None or not parts.named:
+            continue
+        (result,) = kernel.outputs.values()
+        plain = Result(result.value, result.view)
+        finished = with_parts(nodes.graph, product, kernel, parts.named, plain)
+        if finished is not None:
+            return product, finished
+    return None
+
+
+# --- all of them --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Fusion:
+    """Nodes that one of attention may replace."""
+
+    graph: Graph
+    node: Node
+    """That of attention, which is in no region yet."""
+    gone: tuple[Node, ...]
+    """Those that it replaces, in order; the last one puts the result where it is to be."""
+    finished: tuple[_Part, ...]
+    """The operands that are products with epilogues."""
+    masks: Masks
+
+    @property
+    def replaced(self) -> list[Node]:
+        """All nodes that go."""
+        others = (one for part in self.finished for one in (part.product, part.kernel))
+        return [*self.gone, *(one for one in others if one is not None)]
+
+    def is_possible(self) -> bool:
+        """Whether all that is read is still there in the end, and the result is not written over it."""
+        replaced, (output,) = self.replaced, self.node.outputs.values()
+        if over_operands(self.node, output, replaced):
+            return False
+        finished = [part.finished for part in self.finished if part.finished is not None]
+        read = [one for node in (self.node, *finished) for one in node.inputs.values()]
+        start = min(replaced, key=position)
+        nodes = [node for node in between(start, self.gone[-1]) if node not in replaced]
+        return all(self._lasts(piece_of(operand), nodes, replaced) for operand in read)
+
+    def _lasts(self, piece: Piece, nodes: list[Node], replaced: list[Node]) -> bool:
+        """Whether some nodes leave bytes as they are: those after the one that computes them."""
+        producer = piece.value.producer
+        after = nodes[nodes.index(producer) + 1 :] if producer in nodes else nodes
+        return may_pass(self.graph, after, reads=[piece], without=replaced)
+
+    def apply(self) -> None:
+        """Replaces the nodes."""
+        self.masks.insert()
+        for part in self.finished:
+            assert part.product is not None
+            assert part.kernel is not None
+            assert part.finished is not None
+            self.graph.replace([part.product, part.kernel], part.finished)
+        self.graph.replace(self.gone, self.node)
+
+
+def _fusion(nodes: _Nodes, pv: Node) -> _Fusion | None:
+    """What ends with a product; None if it is no attention."""
+    product, instruction = HeadProduct.of(pv), nodes.instruction(pv)
+    if product is None or instruction is None or instruction.opcode != "dot":
+        return None
+    found = _softmax_and_values(nodes, product, instruction)
+    if found is None:
+        return None
+    second, softmax, values = found
+    qk = nodes.of(softmax.source, pv.region)
+    first = None if qk is None else HeadProduct.of(qk)
+    inner = [nodes.of(fusion, pv.region) for fusion in softmax.fusions]
+    steps = [node for node in inner if node is not None]
+    if qk is None or first is None or len(steps) != len(inner) or not follow(first, second):
+        return None
+    if not all(nodes.read_only_by(one, (*steps, pv)) for one in (qk, *steps)):
+        return None
+    masks = Masks.of(nodes.graph, nodes.by_name, softmax, first.out.shape)
+    if masks is None:
+        return None
+    parts = _parts(nodes, (qk, first, softmax.source), (pv, second, values))
+    # Queries and keys may be the same.
+    finished = {part.kernel: part for part in parts.values() if part.finished is not None}
+    moved = {part.kernel for part in parts.values() if part.kernel is not None} - set(finished)
+    last, output = _output(nodes, pv, second, instruction)
+    gone = sorted({qk, *steps, *moved, pv, last}, key=position)
+    op = ops.Attention(
+        scale=softmax.scale * parts["query"].factor * parts["key"].factor,
+        replacement=masks.replacement,
     )
+    node = nodes.graph.merged(op, gone)
+    node.operations = qk.operations + pv.operations
+    node.inputs = {role: part.operand for role, part in parts.items()} | masks.operands
+    node.outputs = {"output": output}
+    fusion = _Fusion(nodes.graph, node, tuple(gone), tuple(finished.values()), masks)
+    return fusion if fusion.is_possible() else None
+
+
+def _parts(
+    nodes: _Nodes,
+    first: tuple[Node, HeadProduct, Instruction],
+    second: tuple[Node, HeadProduct, Instruction],
+) -> dict[str, _Part]:
+    """Queries, keys and values.
+
+    Args:
+        nodes: All nodes.
+        first: The product of queries and keys: its node, it, and its instruction.
+        second: That of shares and values: its node, it, and the instruction of the values.
+    """
+    (qk, scores, instruction), (pv, mixed, values) = first, second
+    (*heads, rows, columns) = scores.out.shape
+    depth = scores.lhs.shape[scores.op.lhs_contracting[0]]
+    batch = (math.prod(heads[:-1]), math.prod(heads[-1:]))
+    queries, keys = (source_of(one, scaled=True) for one in instruction.operands)
+    side = "lhs" if mixed.is_turned else "rhs"
+    query, key = scores.lhs_axes, scores.rhs_axes(contracting_first=False)
+    value = mixed.rhs_axes(contracting_first=True)
+    features = mixed.out.shape[-1]
+    return {
+        "query": _part(nodes, qk, "lhs", queries, (*batch, rows, depth), query),
+        "key": _part(nodes, qk, "rhs", keys, (*batch, columns, depth), key),
+        "value": _part(nodes, pv, side, source_of(values), (*batch, columns, features), value),
+    }
+
+
+def _softmax_and_values(
+    nodes: _Nodes, product: HeadProduct, instruction: Instruction
+) -> tuple[HeadProduct, Softmax, Instruction] | None:
+    """The product of the softmax of scores, which is on its left side, and the values; the softmax; the values."""
+    left, right = instruction.operands
+    for one, shares, values in ((product, left, right), (product.turned, right, left)):
+        rows, value = one.rows_first(shares)
+        softmax = softmax_of(lambda: nodes.numbering, value)
+        if softmax is not None and softmax.source.opcode == "dot":
+            return rows, softmax, values
+    return None
+
+
+def _output(
+    nodes: _Nodes, pv: Node, second: HeadProduct, instruction: Instruction
+) -> tuple[Node, Result]:
+    """The node that puts the result where it is to be, and its result as heads."""
+    (*heads, rows, features) = second.out.shape
+    shape = (math.prod(heads[:-1]), math.prod(heads[-1:]), rows, features)
+    axes, out, result = range(len(second.out.shape)), second.out, pv.outputs["out"]
+    view = heads_of(out.slice, out.start, out.strides, axes, shape)
+    plain = pv, Result(result.value, view, result.base)
+    if result.base is not None or not nodes.is_only_read_once(result.value):
+        return plain
+    (kernel,) = result.value.users
+    reader = nodes.instruction(kernel)
+    if reader is None or kernel.region is not pv.region or not isinstance(kernel.op, ops.Kernel):
+        return plain
+    source = source_of(reader)
+    strides = strides_in_result(source) if source.node is instruction else None
+    if strides is None or len(kernel.outputs) != 1 or len(strides.steps) != len(axes):
+        return plain
+    (moved,) = kernel.outputs.values()
+    part = moved.view.slice
+    if part.size != out.elements * _FLOAT.item_bytes:
+        return plain
+    order = last_two_exchanged(len(axes)) if second.is_turned else axes
+    is_whole = part.size == moved.value.size and not part.step
+    view = heads_of(part, strides.start, strides.steps, order, shape)
+    return kernel, Result(moved.value, view, None if is_whole else moved.base)

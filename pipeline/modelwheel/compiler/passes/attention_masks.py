@@ -1,154 +1,158 @@
-"""Turns attention masks into operands of the step, computing them once where they are not in memory."""
+"""Turns the masks of attention into operands: where they are in memory, or nodes that compute them once.
+
+    %3 = kernel %1, %2 {symbol=..}               %3 s32[2,1,1,64] = mask %2 s32[2,1,1,64] {code=..}
+    %4 = kernel %1, %2, %3 {symbol=..}     =>    %4 f32[2,3,4,7] = attention .., kept=%3 s32[2,3,4,64]
+
+XLA computes a mask again in each kernel of the softmax. Here one node does so, for all layers that have the same mask, and
+before a loop if the mask is the same in each iteration.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ...dtypes import ElementType
-from ...program.arrays import Slice, overlap
+from ...program.arrays import Slice
+from ...program.ops import Kernel, Mask, While
+from ...program.view import View
 from ...thresholds import WIDEST_LANES
-from ..ir.emitted import thunks as p
-from ..ir.emitted.masks import MaskCode, MaskOperation
-from ..ir.emitted.memory import Memory
-from ..ir.emitted.thunk_walk import all_written
-from ..ir.match import Value
-from .epilogues import Emitted, Steps
-from .match.mask_code import mask_code
+from ..ir.graph import INSIDE, Graph, Node, Operand, Result, Value
+from ..ir.match import Value as HloValue
+from .match.mask_code import MaskCode, mask_code
 from .match.softmaxes import Softmax
 
+_FLOAT = ElementType.FLOAT32
+_CONDITION = ElementType.INT32
 _TOGETHER = WIDEST_LANES
 """Rows are read to the next multiple."""
 
 
 @dataclass
 class Masks:
-    """The masks of one step of attention."""
+    """The masks of one node of attention."""
 
-    steps: Steps
-    memory: Memory
-    shape: tuple[int, ...]
+    graph: Graph
+    nodes: Mapping[str, Node]
+    """By the instruction that each computes."""
+    shape: tuple[int, int, int, int]
     """Of the scores."""
-    named: dict[str, p.Heads | float | None] = field(default_factory=dict)
-    """Fields of the step."""
-    in_place: list[Slice] = field(default_factory=list)
-    """Memory that it reads where XLA has put it."""
-    _new: list[tuple[Emitted, p.Mask]] = field(default_factory=list)
-    """Masks that are computed, each before the step that has read what they need."""
+    operands: dict[str, Operand] = field(default_factory=dict)
+    """Of the node, by role."""
+    replacement: float | None = None
+    _new: list[tuple[Node, Node]] = field(default_factory=list)
+    """Nodes that compute masks, each with the kernel before which it is."""
 
     @classmethod
     def of(
-        cls, steps: Steps, memory: Memory, softmax: Softmax, shape: Sequence[int]
+        cls, graph: Graph, nodes: Mapping[str, Node], softmax: Softmax, shape: Sequence[int]
     ) -> Masks | None:
-        """The masks of a softmax; None if one of them is unknown."""
-        if len(shape) > 4:
-            return None
-        masks, kept = cls(steps, memory, tuple(shape)), softmax.kept
-        if softmax.added is not None and not masks._add(
-            "added", softmax.added, ElementType.FLOAT32
-        ):
+        """The masks of a softmax; None if one of them is unknown.
+
+        Args:
+            graph: The graph.
+            nodes: Its nodes, by the instruction that each computes.
+            softmax: The softmax.
+            shape: That of the scores.
+        """
+        (*heads, queries, keys), kept = shape, softmax.kept
+        outer, inner = [1] * (2 - len(heads)) + heads
+        masks = cls(graph, nodes, (outer, inner, queries, keys))
+        if softmax.added is not None and not masks._add("added", softmax.added, _FLOAT):
             return None
         if kept is not None:
-            if not masks._add("kept", kept.condition, ElementType.BOOL, negated=kept.is_negated):
+            element, negated = ElementType.BOOL, kept.is_negated
+            if not masks._add("kept", kept.condition, element, negated=negated):
                 return None
-            masks.named["replacement"] = None if math.isinf(kept.replacement) else kept.replacement
+            masks.replacement = None if math.isinf(kept.replacement) else kept.replacement
         return masks
 
-    def apply(self) -> None:
-        """Puts the new steps where they belong."""
+    def insert(self) -> None:
+        """Puts the new nodes where they belong."""
         for before, mask in self._new:
-            place = self.steps.all.index(before)
-            self.steps.all.insert(place, Emitted(mask, f"{before.instruction}.mask"))
+            self.graph.insert(mask, before)
+            while mask.region and mask.region.owner and isinstance(mask.region.owner.op, While):
+                try:
+                    self.graph.hoist(mask)
+                except ValueError:
+                    break  # Each iteration has another one.
 
-    def _add(self, name: str, value: Value, element: ElementType, *, negated: bool = False) -> bool:
+    def _add(
+        self, role: str, value: HloValue, element: ElementType, *, negated: bool = False
+    ) -> bool:
         """Makes a value an operand, if that is possible."""
-        fusion = value.fusion
-        step = next((one for one in self.steps.all if fusion and one.value == fusion.name), None)
-        if step is None or not isinstance(step.thunk, p.Kernel):
+        kernel = None if value.fusion is None else self.nodes.get(value.fusion.name)
+        if kernel is None or not isinstance(kernel.op, Kernel):
             return False
-        code = mask_code(value, step.thunk, self.shape)
-        if code is None or code.operations[-1].element_type != element:
+        code = mask_code(value, list(kernel.inputs.values()), self.shape)
+        if code is None or code.last.element_type != element:
             return False
         code = code.negated() if negated else code
-        heads = self._there(code)
-        if heads is None:
-            mask = self._computed(code, step)
-            heads = p.Heads(slice=mask.output, start=0, steps=_steps(mask))
-        self.named[name] = heads
+        self.operands[role] = self._there(code) or self._computed(code, kernel)
         return True
 
-    def _there(self, code: MaskCode) -> p.Heads | None:
-        """A mask that is in memory as the step reads it."""
-        (*_, last) = code.operations
-        keys = self.shape[-1]
-        plain = last.opcode == "read" and last.element_type == ElementType.FLOAT32
-        if not plain or last.steps[-1] != 1 or keys % _TOGETHER:
+    def _there(self, code: MaskCode) -> Operand | None:
+        """A mask that is in memory as the node reads it."""
+        if code.last.opcode != "read" or code.last.element_type != _FLOAT:
             return None
-        (read,) = code.reads
-        self.in_place.append(read.slice)
-        return p.Heads(slice=read.slice, start=last.start, steps=last.steps)
+        read = code.reads[code.last.input]
+        if read.steps[-1] != 1 or self.shape[-1] % _TOGETHER:
+            return None
+        return Operand(read.argument.value, read.view(self.shape))
 
-    def _computed(self, code: MaskCode, before: Emitted) -> p.Mask:
-        """The step that computes a mask, a new one unless there is one already."""
-        for mask in self._all(before):
-            if mask.code == code and mask.extents == self._extents(code):
-                return mask
+    def _computed(self, code: MaskCode, before: Node) -> Operand:
+        """The result of a node that computes a mask, a new one unless there is one already."""
         extents = self._extents(code)
-        step = -(-extents[-1] // _TOGETHER) * _TOGETHER
-        mask = p.Mask(
-            operations=math.prod(extents) * len(code.operations),
-            origin=before.thunk.origin,
-            extents=extents,
-            step=step,
-            code=code,
-            output=self.memory.reserve(
-                math.prod(extents[:-1])
-                * step
-                * ElementType.FLOAT32.item_bytes  # or of a 32-bit condition
-            ),
-        )
-        self._new.append((before, mask))
-        return mask
+        op = Mask(code=code.expression)
+        inputs = {
+            f"read{number}": Operand(read.argument.value, read.view(extents))
+            for number, read in enumerate(code.reads)
+        }
+        for node in (*(mask for _, mask in self._new), *_earlier(before)):
+            if (node.op, node.inputs) == (op, inputs) and node.outputs["output"].view.shape == (
+                extents
+            ):
+                return self._operand(node.outputs["output"])
+        *_, keys = extents
+        row = -(-keys // _TOGETHER) * _TOGETHER
+        rows = math.prod(extents[:-1])
+        size = rows * row * _FLOAT.item_bytes  # or of a 32-bit condition
+        element = _CONDITION if op.code.is_condition else _FLOAT
+        strides = (extents[1] * extents[2] * row, extents[2] * row, row, 1)
+        place = Slice(allocation=INSIDE, offset=0, size=size)
+        view = View(slice=place, element_type=element, shape=extents, strides=strides)
+        node = Node(op, inputs, {"output": Result(Value(size), view)}, origin=before.origin)
+        node.operations = rows * keys * len(op.code.operations)
+        self._new.append((before, node))
+        return self._operand(node.outputs["output"])
 
-    def _all(self, before: Emitted) -> Iterator[p.Mask]:
-        """Masks that would be the same if they were computed before a step."""
-        yield from (mask for _, mask in self._new)
-        end = self.steps.all.index(before)
-        for start, step in enumerate(self.steps.all[:end]):
-            if isinstance(step.thunk, p.Mask):
-                between = self.steps.all[start + 1 : end]
-                parts = [part for one in between for part in all_written(one.thunk)]
-                if not _spoils(parts, step.thunk):
-                    yield step.thunk
+    def _operand(self, mask: Result) -> Operand:
+        """A mask as the scores have it."""
+        view = mask.view
+        strides = (
+            stride if extent != 1 or axis == 3 else 0
+            for axis, (stride, extent) in enumerate(zip(view.strides, view.shape, strict=True))
+        )
+        return Operand(
+            mask.value, view.model_copy(update={"shape": self.shape, "strides": tuple(strides)})
+        )
 
     def _extents(self, code: MaskCode) -> tuple[int, int, int, int]:
         """Axes along which something changes; rows of keys are always whole."""
-        shape = (*[1] * (4 - len(self.shape)), *self.shape)
         outer, inner, queries = (
-            extent if _changes(code.operations, axis) else 1
-            for axis, extent in enumerate(shape[:-1])
+            extent if code.changes(axis) else 1 for axis, extent in enumerate(self.shape[:-1])
         )
-        return outer, inner, queries, shape[-1]
+        return outer, inner, queries, self.shape[-1]
 
 
-def _changes(operations: Iterable[MaskOperation], axis: int) -> bool:
-    return any(one.steps[axis] for one in operations)
-
-
-def _spoils(parts: Iterable[Slice], mask: p.Mask) -> bool:
-    """Whether something writes to what a mask is computed from."""
-    reads = [read.slice for read in mask.code.reads]
-    return any(overlap(part, read) for part in parts for read in reads)
-
-
-def _steps(mask: p.Mask) -> tuple[int, int, int, int]:
-    """How far apart neighbours are along each axis."""
-    outer, inner, queries, _ = mask.extents
-    steps = (inner * queries * mask.step, queries * mask.step, mask.step, 1)
-    kept = (
-        step if extent > 1 else 0
-        for extent, step in zip((outer, inner, queries), steps, strict=False)
-    )
-    first, second, third = kept
-    return first, second, third, 1
+def _earlier(node: Node) -> Iterator[Node]:
+    """Masks that are computed whenever a node is, before it."""
+    inside: Node | None = node
+    while inside is not None and inside.region is not None:
+        for other in inside.region.nodes:
+            if other is inside:
+                break
+            if isinstance(other.op, Mask):
+                yield other
+        inside = inside.region.owner

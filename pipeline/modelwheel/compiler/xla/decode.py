@@ -34,7 +34,6 @@ from ..ir.op_origins import origin_of
 from ..ir.operations import operations_of
 from ..passes import Watch, optimise
 from ..passes.epilogues import Emitted
-from ..passes.joining import join_steps
 from ..passes.recognise.convolutions import convolution
 from ..passes.recognise.products import product
 from ..passes.recognise.recognisers import RECOGNISERS
@@ -128,7 +127,7 @@ def decode(
     allocations, blob = _decode_allocations(buffers, constants, _constant_shapes(where))
     results = tuple(_results(hlo, where))
     memory = Memory(allocations, [one.slice for one in results])
-    thunks = _ThunkDecoder(hlo, memory).sequence(result.thunk_sequence, memory)
+    thunks = _ThunkDecoder(hlo, memory).sequence(result.thunk_sequence)
     places = [result.slice for result in results]
     steps, allocations = optimise(
         lower(thunks), memory.all_allocations, places, module=hlo, watch=watch
@@ -310,11 +309,8 @@ class _ThunkDecoder:
     around: str = ""
     """The origin of the loop or conditional whose steps these are."""
 
-    def sequence(self, proto: Any, memory: Memory | None = None) -> tuple[p.Thunk, ...]:
-        emitted = self._emitted(proto)
-        if memory is not None:
-            emitted = join_steps(self.hlo, emitted, memory)
-        return tuple(one.thunk for one in emitted)
+    def sequence(self, proto: Any) -> tuple[p.Thunk, ...]:
+        return tuple(one.thunk for one in self._emitted(proto))
 
     def _emitted(self, proto: Any) -> list[Emitted]:
         thunks: list[Emitted] = []

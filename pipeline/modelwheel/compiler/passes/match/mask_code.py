@@ -8,21 +8,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 from ....dtypes import ElementType
-from ....program.arrays import Slice
-from ...ir.emitted import thunks as p
-from ...ir.emitted.masks import AXES, MaskCode, MaskOpcode, MaskOperation, MaskRead
+from ....program import expr
+from ....program.view import View
+from ...ir.graph import Operand
 from ...ir.hlo import Instruction, Shape
 from ...ir.match import Value, integer_of, row_major, same_layout, scalar_of
 from ...ir.views import Strides, strides_through
 
+Steps: TypeAlias = "tuple[int, int, int, int]"
+"""How far apart neighbours are along both axes of heads, queries and keys."""
+
+_AXES = 4
 _MOVES = frozenset({"bitcast", "broadcast", "copy", "reshape", "slice", "transpose"})
 _INTEGERS = (ElementType.INT32, ElementType.INT64)
 _TYPES = (ElementType.BOOL, *_INTEGERS, ElementType.FLOAT32)
 _ARITHMETIC = (*_INTEGERS, ElementType.FLOAT32)
-_OPCODES: dict[str, tuple[MaskOpcode, tuple[ElementType, ...]]] = {
+_OPCODES: dict[str, tuple[expr.Opcode, tuple[ElementType, ...]]] = {
     "add": ("add", _ARITHMETIC),
     "subtract": ("subtract", _ARITHMETIC),
     "multiply": ("multiply", _ARITHMETIC),
@@ -33,7 +38,7 @@ _OPCODES: dict[str, tuple[MaskOpcode, tuple[ElementType, ...]]] = {
     "select": ("select", _TYPES),
 }
 """With the types of their results."""
-_COMPARISONS: dict[str, MaskOpcode] = {
+_COMPARISONS: dict[str, expr.Opcode] = {
     "EQ": "eq",
     "NE": "ne",
     "LT": "lt",
@@ -44,34 +49,78 @@ _COMPARISONS: dict[str, MaskOpcode] = {
 _MOST_OPERATIONS = 32
 
 
-def mask_code(value: Value, kernel: p.Kernel, shape: Sequence[int]) -> MaskCode | None:
+@dataclass(frozen=True)
+class MaskRead:
+    """What a mask is computed from."""
+
+    argument: Operand
+    """Of the kernel that computes it."""
+    element_type: ElementType
+    start: int
+    steps: Steps
+
+    def view(self, extents: Sequence[int]) -> View:
+        """Its elements for a mask of these extents."""
+        return View(
+            slice=self.argument.view.slice,
+            element_type=self.element_type,
+            shape=tuple(extents),
+            strides=self.steps,
+            start=self.start,
+        )
+
+
+@dataclass(frozen=True)
+class MaskCode:
+    """What a mask is computed from, and how; its value is that of the last operation."""
+
+    reads: tuple[MaskRead, ...]
+    expression: expr.Expression
+
+    @property
+    def last(self) -> expr.Operation:
+        """The operation whose value it is."""
+        return self.expression.operations[-1]
+
+    def negated(self) -> MaskCode:
+        """The opposite of a condition."""
+        return replace(self, expression=self.expression.negated())
+
+    def changes(self, axis: int) -> bool:
+        """Whether it is not the same everywhere along an axis."""
+        indices = (one.strides for one in self.expression.operations if one.opcode == "index")
+        return any(steps[axis] for steps in (*(read.steps for read in self.reads), *indices))
+
+
+def mask_code(value: Value, arguments: Sequence[Operand], shape: Sequence[int]) -> MaskCode | None:
     """The code for the elements of a value in a fusion; None if it is anything else.
 
     Args:
         value: The value.
-        kernel: The call of the fusion.
+        arguments: What the kernel of the fusion reads, in the order of its parameters.
         shape: That of the scores.
     """
-    if value.fusion is None or len(kernel.arguments) != len(value.fusion.operands):
+    if value.fusion is None or len(arguments) != len(value.fusion.operands):
         return None
     node = value.node
     extents = [extent for extent in node.shape.dimensions if extent != 1]
     if extents != [extent for extent in shape if extent != 1] or not row_major(node.shape):
         return None
-    reader = _Reader(kernel.arguments, tuple(shape))
-    if reader.number(node, ()) is None:
+    reader = _Reader(arguments, tuple(shape))
+    last = reader.number(node, ())
+    if last is None:
         return None
-    reads = (MaskRead(slice=s, element_type=t) for s, t in reader.reads)
-    return MaskCode(reads=tuple(reads), operations=tuple(reader.operations))
+    code = expr.Expression(operations=tuple(reader.operations), results=(last,))
+    return MaskCode(tuple(reader.reads), code)
 
 
 @dataclass
 class _Reader:
-    arguments: Sequence[Slice]
+    arguments: Sequence[Operand]
     shape: tuple[int, ...]
-    reads: list[tuple[Slice, ElementType]] = field(default_factory=list)
-    operations: list[MaskOperation] = field(default_factory=list)
-    _known: dict[MaskOperation, int] = field(default_factory=dict)
+    reads: list[MaskRead] = field(default_factory=list)
+    operations: list[expr.Operation] = field(default_factory=list)
+    _known: dict[expr.Operation, int] = field(default_factory=dict)
 
     def number(self, node: Instruction, moves: tuple[Instruction, ...]) -> int | None:
         """The number of the operation with the value of an instruction, after moves; the last one comes first."""
@@ -95,11 +144,11 @@ class _Reader:
         found = tuple(number for number in numbers if number is not None)
         if len(found) != len(numbers):
             return None
-        return self._operation(MaskOperation(opcode=opcode, element_type=element, operands=found))
+        return self._operation(expr.Operation(opcode=opcode, element_type=element, operands=found))
 
     def _opcode(
         self, node: Instruction, element: ElementType, operands: Sequence[Instruction]
-    ) -> MaskOpcode | None:
+    ) -> expr.Opcode | None:
         if node.opcode == "compare":
             if node.comparison == "TOTALORDER":
                 return None
@@ -115,22 +164,15 @@ class _Reader:
     def _read(
         self, node: Instruction, element: ElementType, moves: tuple[Instruction, ...]
     ) -> int | None:
-        where = self.arguments[node.parameter_number]
-        strides = self._strides(node.shape, moves)
+        argument = self.arguments[node.parameter_number]
+        strides, where = self._strides(node.shape, moves), argument.view.slice
         if strides is None or where.step or where.size != node.shape.elements * element.item_bytes:
             return None
-        if (where, element) not in self.reads:
-            self.reads.append((where, element))
-        number = self.reads.index((where, element))
-        return self._operation(
-            MaskOperation(
-                opcode="read",
-                element_type=element,
-                number=number,
-                start=strides.start,
-                steps=_steps(strides),
-            )
-        )
+        read = MaskRead(argument, element, strides.start, _steps(strides))
+        if read not in self.reads:
+            self.reads.append(read)
+        number = self.reads.index(read)
+        return self._operation(expr.Operation(opcode="read", element_type=element, input=number))
 
     def _index(
         self, node: Instruction, element: ElementType, moves: tuple[Instruction, ...]
@@ -143,8 +185,8 @@ class _Reader:
         if strides is None:
             return None
         return self._operation(
-            MaskOperation(
-                opcode="index", element_type=element, start=strides.start, steps=_steps(strides)
+            expr.Operation(
+                opcode="index", element_type=element, start=strides.start, strides=_steps(strides)
             )
         )
 
@@ -159,7 +201,9 @@ class _Reader:
         if value is None or math.isnan(value) or value == math.inf:
             return None
         number = value if value > -math.inf else None
-        return self._operation(MaskOperation(opcode="constant", element_type=element, value=number))
+        return self._operation(
+            expr.Operation(opcode="constant", element_type=element, value=number)
+        )
 
     def _strides(
         self, shape: Shape, moves: tuple[Instruction, ...], axis: int | None = None
@@ -168,9 +212,9 @@ class _Reader:
         found = strides_through(shape, moves, self.shape, axis)
         if found is None:
             return None
-        return Strides(found.start, (*[0] * (AXES - len(found.steps)), *found.steps))
+        return Strides(found.start, (*[0] * (_AXES - len(found.steps)), *found.steps))
 
-    def _operation(self, made: MaskOperation) -> int | None:
+    def _operation(self, made: expr.Operation) -> int | None:
         """The number of an operation, equal ones having one; None if there are too many."""
         if made not in self._known:
             if len(self.operations) == _MOST_OPERATIONS:
@@ -180,6 +224,6 @@ class _Reader:
         return self._known[made]
 
 
-def _steps(strides: Strides) -> tuple[int, int, int, int]:
+def _steps(strides: Strides) -> Steps:
     outer, inner, queries, keys = strides.steps
     return outer, inner, queries, keys

@@ -11,7 +11,7 @@ from ....program import ops
 from ...ir.hlo import Instruction, Shape
 from ...ir.match import Value, keeps_memory, row_major, scalar_of
 from ...ir.numbering import Numbering
-from ..recognise.pooling import is_plain, reducer_of
+from ..recognise.poolings import is_plain, reducer_of
 
 
 @dataclass(frozen=True)
