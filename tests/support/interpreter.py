@@ -135,6 +135,10 @@ _CODE: Mapping[str, Callable[..., Any]] = {
     "subtract": np.subtract,
     "tanh": np.tanh,
     "negate": np.negative,
+    "divide": np.divide,
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "gated_tanh": lambda x, y: np.tanh(y) / (1 + np.exp(-x)),
+    "select": np.where,
 }
 
 

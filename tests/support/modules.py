@@ -9,7 +9,7 @@ from modelwheel.compiler.ir.emitted.lower import lower
 from modelwheel.compiler.ir.emitted.memory import Memory
 from modelwheel.compiler.ir.graph import Graph
 from modelwheel.compiler.ir.graph_check import check
-from modelwheel.compiler.ir.hlo import Instruction
+from modelwheel.compiler.ir.hlo import Computation, Instruction
 from modelwheel.compiler.ir.hlo_text import read_text
 from modelwheel.compiler.ir.lift import lift
 from modelwheel.compiler.ir.match import array_of, behind_bitcasts
@@ -19,7 +19,7 @@ from modelwheel.compiler.passes.recognise.products import product
 from modelwheel.program.arrays import Allocation, Slice
 from tests.support.programs import loop
 
-_WITHOUT_THUNK = ("parameter", "constant", "bitcast", "get-tuple-element", "tuple", "while")
+_WITHOUT_THUNK = ("parameter", "constant", "bitcast", "get-tuple-element", "tuple")
 
 
 def edited(text: str, *changes: tuple[str, str]) -> str:
@@ -33,7 +33,8 @@ def edited(text: str, *changes: tuple[str, str]) -> str:
 class Emission:
     """A module, and the thunks that XLA emits for a computation: a product of each dot, a kernel of each other operation.
 
-    Each array has an allocation of its own, but for those that a bitcast only names.
+    Each array has an allocation of its own, but for those that a bitcast only names. A loop has its state where that was
+    before it.
 
     Args:
         text: XLA's text of the module.
@@ -54,10 +55,13 @@ class Emission:
             c for c in self.hlo.computations if c.name == (computation or self.hlo.entry.name)
         )
         self._at = dict(at or {})
+        self._loops: dict[Computation, Instruction] = {}
+        """By their bodies and conditions."""
+        self._find_loops(self._computation)
         self._owners = [
             one
-            for one in self._computation.instructions
-            if one.opcode != "bitcast" and not one.shape.tuple_shapes and one.name not in self._at
+            for one in self._values
+            if not one.shape.tuple_shapes and one.name not in self._at and self._named(one) is None
         ]
         self.emitted = [
             Emitted(self._thunk(one), one.name)
@@ -65,9 +69,42 @@ class Emission:
             if one.opcode not in _WITHOUT_THUNK
         ]
 
+    @property
+    def _values(self) -> list[Instruction]:
+        """Those of the computation and of the loops in it."""
+        computations = (self._computation, *self._loops)
+        return [one for computation in computations for one in computation.instructions]
+
+    def _find_loops(self, computation: Computation) -> None:
+        for value in (one for one in computation.instructions if one.opcode == "while"):
+            body, _ = value.called
+            self._loops |= dict.fromkeys(value.called, value)
+            for before, after in zip(value.operands[0].operands, body.root.operands, strict=True):
+                if self._source(after) is not self._source(before):
+                    self._at[behind_bitcasts(after).name] = self._source(before).name
+            for inner in value.called:
+                self._find_loops(inner)
+
+    def _named(self, value: Instruction) -> Instruction | None:
+        """The value that an instruction is another name of: what a bitcast is of, and the state of a loop."""
+        if value.opcode == "bitcast":
+            return value.operands[0]
+        if value.opcode != "get-tuple-element":
+            return None
+        (source,) = value.operands
+        inside = (one for c, one in self._loops.items() if source in c.instructions)
+        owner = source if source.opcode == "while" else next(inside, None)
+        return None if owner is None else owner.operands[0].operands[value.tuple_index]
+
+    def _source(self, value: Instruction) -> Instruction:
+        """The value that an instruction is, by whatever name."""
+        while (other := self._named(value)) is not None:
+            value = other
+        return value
+
     def value(self, name: str) -> Instruction:
-        """An instruction of the computation."""
-        (found,) = (one for one in self._computation.instructions if one.name == name)
+        """An instruction of the computation, or of a loop in it."""
+        (found,) = (one for one in self._values if one.name == name)
         return found
 
     def allocation(self, name: str) -> int:
@@ -76,7 +113,7 @@ class Emission:
 
     def place(self, name: str) -> Slice:
         """Where a value is."""
-        value = behind_bitcasts(self.value(name))
+        value = self._source(self.value(name))
         other = self._at.get(value.name)
         if isinstance(other, Slice):
             return other
@@ -135,6 +172,8 @@ class Emission:
         return graph
 
     def _thunk(self, value: Instruction) -> p.Thunk:
+        if value.opcode == "while":
+            return self._loop(value)
         if value.dot is not None:
             operands = (
                 array_of(one.shape, self.place(one.name)) for one in (*value.operands, value)
@@ -146,6 +185,23 @@ class Emission:
             workgroups=(1, 1, 1),
             arguments=tuple(self.place(one.name) for one in value.operands),
             results=(self.place(value.name),),
+        )
+
+    def _loop(self, value: Instruction) -> p.While:
+        body, condition = (
+            tuple(
+                self._thunk(one).model_copy(update={"covers": (one.name,)})
+                for one in computation.instructions
+                if one.opcode not in _WITHOUT_THUNK
+            )
+            for computation in value.called
+        )
+        return p.While(
+            operations=0,
+            trip_count=None,
+            condition=condition,
+            condition_value=self.place(value.called[1].root.name),
+            body=body,
         )
 
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from ...dtypes import ElementType
+from ...program.ops import While
+from .graph import Graph, Node
 from .hlo import Instruction
 from .match import behind_bitcasts, integer_of
 
@@ -66,6 +68,17 @@ class Counters:
     def operands(self, fusion: Instruction) -> dict[int, Linear | None]:
         """The integers that a fusion of the body reads, by the number of the parameter."""
         return _Reader(self.variables, self.trip_count).operands(fusion)
+
+
+def counters_of(graph: Graph, loop: Node) -> Counters | None:
+    """The counters of a loop of a graph; None unless its trip count is known, and no other one is said."""
+    if not isinstance(loop.op, While):
+        return None
+    loops = [one for one in graph.instructions(loop) if one.opcode == "while"]
+    counters = count(loops[0]) if len(loops) == 1 else None
+    if counters is None or loop.op.trip_count not in (None, counters.trip_count):
+        return None
+    return counters
 
 
 def count(loop: Instruction) -> Counters | None:

@@ -12,12 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
 
 from ...program.ops import Branches
-from .graph import Carried, Graph, Node, Operand, Piece, Region, Value
-
-_Part = TypeVar("_Part", Piece, Operand)
+from .graph import Carried, Graph, Node, Part, Piece, Region, Value
 
 
 @dataclass
@@ -80,26 +77,17 @@ class Fork:
 
     def _redirect(self, old: Value, new: Value) -> None:
         """Lets all that is outside of the fork use another value."""
-        for user in [user for user in old.users if not user.inside(self.node)]:
-            old.users.remove(user)
-            new.users.append(user)
-        for user in dict.fromkeys(new.users):
-            _change(user, old, new)
+
+        def change(part: Part) -> Part:
+            return _other(part, old, new)
+
+        outside = [user for user in old.users if not user.inside(self.node)]
+        for user in dict.fromkeys(outside):
+            self.graph.rewrite(user, change)
         self.graph.results = [
             (_other(piece, old, new), place) for piece, place in self.graph.results
         ]
 
 
-def _change(node: Node, old: Value, new: Value) -> None:
-    node.inputs = {role: _other(one, old, new) for role, one in node.inputs.items()}
-    for role, result in node.outputs.items():
-        near = tuple(_other(piece, old, new) for piece in result.near)
-        base = result.base and _other(result.base, old, new)
-        node.outputs[role] = replace(result, base=base, near=near)
-    for carried in node.carried:
-        carried.initial = carried.initial and _other(carried.initial, old, new)
-        carried.results = tuple(piece and _other(piece, old, new) for piece in carried.results)
-
-
-def _other(part: _Part, old: Value, new: Value) -> _Part:
+def _other(part: Part, old: Value, new: Value) -> Part:
     return replace(part, value=new) if part.value is old else part

@@ -7,14 +7,14 @@ Each value has one producer, and users. A node has operands by role, as steps ha
 memory that a value has in the end is chosen by `assign`; what must be in one place is tied: a result to the value whose
 bytes it leaves where it does not write (`Result.base`), the pieces of a join to the whole, the state of a loop to itself.
 
-Only `Graph.replace`, `insert`, `update`, `hoist` and `replace_uses`, `erasing` and `forks` change a graph; `SumInResults` changes results.
+Only the mutators of `Graph`, `erasing`, `forks`, `loop_bodies` and `loop_state` change a graph; `SumInResults` changes results.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import ClassVar, Literal, TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Literal, Protocol, TypeAlias, TypeVar
 
 from ...program.arrays import Allocation, Slice
 from ...program.op_names import join_names
@@ -69,6 +69,12 @@ class Operand:
     value: Value
     view: View
 
+    def moved(self, value: Value, way: int, **changes: int) -> Operand:
+        """The same bytes of another value, which has them so many bytes further on; `changes` are of the slice."""
+        offset = self.view.slice.offset + way
+        part = self.view.slice.model_copy(update={"offset": offset, **changes})
+        return Operand(value, self.view.model_copy(update={"slice": part}))
+
 
 @dataclass(frozen=True)
 class Piece:
@@ -80,6 +86,20 @@ class Piece:
     size: int
     at: int = 0
     """Where in the other one they begin."""
+
+    def moved(self, value: Value, way: int) -> Piece:
+        """The same bytes of another value, which has them so many bytes further on."""
+        return replace(self, value=value, offset=self.offset + way)
+
+
+Part = TypeVar("Part", Piece, Operand)
+
+
+class Change(Protocol):
+    """Gives each use of a value another one."""
+
+    def __call__(self, part: Part, /) -> Part:
+        """What is used in the place of some bytes."""
 
 
 @dataclass(frozen=True)
@@ -276,24 +296,44 @@ class Graph:
         node.region = loop.region
         self.changed = True
 
-    def replace_uses(self, old: Value, new: Value, offset: int = 0) -> None:
+    def replace_uses(self, old: Value, new: Value, at: Slice | None = None) -> None:
         """Lets all nodes that read a value as an operand read another one.
 
         Args:
             old: The value.
             new: One of the same bytes, or with these bytes among its own.
-            offset: Where in `new` they begin.
+            at: Where in `new` they are: another place in each iteration if it has a step. By default, they are all of it.
         """
+        offset = 0 if at is None else at.offset
+        moving = (
+            {"step": at.step, "iterations": at.iterations} if at is not None and at.step else {}
+        )
         for node in dict.fromkeys(old.users):
             for role, operand in node.inputs.items():
                 if operand.value is old:
-                    part = operand.view.slice
-                    moved = part.model_copy(update={"offset": part.offset + offset})
-                    view = operand.view.model_copy(update={"slice": moved})
-                    node.inputs[role] = Operand(new, view)
+                    node.inputs[role] = operand.moved(new, offset, **moving)
                     old.users.remove(node)
                     new.users.append(node)
         self.changed = True
+
+    def rewrite(self, node: Node, change: Change) -> None:
+        """Lets a node use other values; for those that change a graph.
+
+        Args:
+            node: The node.
+            change: What it uses in the place of each operand and each piece.
+        """
+        for value in node.used:
+            value.users.remove(node)
+        node.inputs = {role: change(one) for role, one in node.inputs.items()}
+        for role, result in node.outputs.items():
+            base, near = result.base and change(result.base), tuple(map(change, result.near))
+            node.outputs[role] = replace(result, base=base, near=near)
+        for carried in node.carried:
+            carried.initial = carried.initial and change(carried.initial)
+            carried.results = tuple(piece and change(piece) for piece in carried.results)
+        for value in node.used:
+            value.users.append(node)
 
     # --- helpers ----------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ...program.aliases import fills, has_all_bytes, may_be_apart
+from ...program.aliases import fills, may_be_apart
 from ...program.array_rows import ArrayOfRows, arrays_of_rows
 from ...program.arrays import Allocation, Slice, overlap
 from ...program.contents import Contents, merged
@@ -29,6 +29,8 @@ from .covering import covers_of
 from .erasing import tidy
 from .graph import INSIDE, Carried, Graph, Join, Node, Operand, Piece, Region, Result, Value
 from .hlo import Module
+from .loop_bodies import is_overwritten
+from .loop_state import split_state
 
 
 def lift(
@@ -58,6 +60,7 @@ def lift(
     covered = Counter(name for node in graph.walk() for name in node.covers)
     graph.repeated = frozenset(name for name, count in covered.items() if count > 1)
     tidy(graph)
+    split_state(graph)
     return graph
 
 
@@ -192,7 +195,7 @@ class _Lifter:
                 tuple(one[number] for one in found),
                 tuple(one[number] for one in left),
             )
-            if _is_overwritten(carried, op):
+            if is_overwritten(op, carried):
                 carried.initial = None
             node.carried.append(carried)
             self.contents.write(place, carried.value)
@@ -259,32 +262,6 @@ def _common(value: Value, part: Slice | None, place: Slice) -> Iterator[Piece]:
     stop = min(part.offset + part.size, place.offset + place.size)
     if part.allocation == place.allocation and start < stop:
         yield Piece(value, start - value.home.offset, stop - start, start - place.offset)
-
-
-def _is_overwritten(carried: Carried, op: While) -> bool:
-    """Whether each iteration writes another part of the memory, all write all of it, and nobody reads it before."""
-    argument, left = carried.arguments[-1], carried.results[-1]
-    if any(carried.arguments[:-1]) or argument is None or left is None:
-        return False
-    if not argument.has_one_use or left.value.producer is not argument.users[0]:
-        return False
-    (writer,) = argument.users
-    results = [r for r in writer.outputs.values() if r.base and r.base.value is argument]
-    if len(results) != 1 or results[0].value is not left.value:
-        return False
-    part = results[0].view.slice
-    return (
-        has_all_bytes(results[0].view)
-        and part.iterations == op.trip_count
-        and abs(part.step) <= part.size
-        and part.whole.size == carried.value.size == left.value.size
-        and all(
-            operand.view.slice == part
-            for reader in left.value.users
-            for operand in reader.inputs.values()
-            if operand.value is left.value
-        )
-    )
 
 
 def inside(view: View, home: Slice) -> View:

@@ -9,28 +9,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ...program.arrays import Slice
+from ...program.view import View
 from .counters import Counters, Linear
-from .emitted import thunks as p
+from .graph import Node, Operand, Result
 from .hlo import Instruction, Shape
 from .match import behind_bitcasts, parameter_of
 
 
-def read_window(
-    counters: Counters, fusion: Instruction, kernel: p.Kernel
-) -> tuple[Slice, Instruction] | None:
-    """The part of an array that a kernel only copies, and the instruction that the array is of."""
+def read_window(counters: Counters, fusion: Instruction, kernel: Node) -> Operand | None:
+    """The part of an array that the kernel of a fusion only copies."""
     part = _moving(fusion, kernel, "dynamic-slice")
     window = None if part is None else part_of(counters, fusion, kernel, part)
-    if part is None or window is None or window.size != kernel.results[0].size:
+    if window is None:
         return None
-    return window, fusion.operands[behind_bitcasts(part.operands[0]).parameter_number]
+    (result,) = kernel.outputs.values()
+    return window if window.view.slice.size == result.view.slice.size else None
 
 
 def part_of(
-    counters: Counters, fusion: Instruction, kernel: p.Kernel, node: Instruction
-) -> Slice | None:
+    counters: Counters, fusion: Instruction, kernel: Node, node: Instruction
+) -> Operand | None:
     """The part of an array that an instruction in a fusion is, if it is a `dynamic-slice` of one of the arguments."""
     if node.opcode != "dynamic-slice":
         return None
@@ -38,36 +39,52 @@ def part_of(
     array = _argument(kernel, source)
     if array is None:
         return None
-    return _window(counters, fusion, source.shape, node.shape, indices, array)
+    window = _window(counters, fusion, source.shape, node.shape, indices, array.view.slice)
+    return None if window is None else Operand(array.value, View.of_bytes(window))
 
 
-def written_window(counters: Counters, fusion: Instruction, kernel: p.Kernel) -> p.Copy | None:
-    """The copy into a part of an array that a kernel makes."""
+def written_window(
+    counters: Counters, fusion: Instruction, kernel: Node
+) -> tuple[Operand, Result] | None:
+    """What a kernel copies into a part of an array that is in its place, and that part."""
     updated = _moving(fusion, kernel, "dynamic-update-slice")
     if updated is None:
         return None
     target, update, *indices = updated.operands
     array, source = _argument(kernel, target), _argument(kernel, update)
-    if array is None or source is None or array != kernel.results[0]:
+    (result,) = kernel.outputs.values()
+    if array is None or source is None or not _is_in_place(array, result):
         return None
-    window = _window(counters, fusion, target.shape, update.shape, indices, array)
-    if window is None or window.size != source.size:
+    where = result.view.slice
+    window = _window(counters, fusion, target.shape, update.shape, indices, where)
+    if window is None or window.size != source.view.slice.size:
         return None
-    return p.Copy(operations=0, origin=kernel.origin, source=source, destination=window)
+    return source, replace(result, view=View.of_bytes(window))
 
 
-def _moving(fusion: Instruction, kernel: p.Kernel, opcode: str) -> Instruction | None:
+def _is_in_place(array: Operand, result: Result) -> bool:
+    """Whether a result is all of an operand in its place, but for what the kernel changes."""
+    base, read, written = result.base, array.view.slice, result.view.slice
+    return (
+        base is not None
+        and base.value is array.value
+        and (base.size, base.at) == (result.value.size, 0)
+        and (read.offset - base.offset, read.size) == (written.offset, written.size)
+    )
+
+
+def _moving(fusion: Instruction, kernel: Node, opcode: str) -> Instruction | None:
     """The one operation of a fusion, if it is this one."""
-    if fusion.opcode != "fusion" or len(kernel.arguments) != len(fusion.operands):
+    if fusion.opcode != "fusion" or len(kernel.inputs) != len(fusion.operands):
         return None
     root = behind_bitcasts(fusion.called_root)
-    return root if root.opcode == opcode and len(kernel.results) == 1 else None
+    return root if root.opcode == opcode and len(kernel.outputs) == 1 else None
 
 
-def _argument(kernel: p.Kernel, value: Instruction) -> Slice | None:
-    """Where a parameter of the kernel's fusion is."""
+def _argument(kernel: Node, value: Instruction) -> Operand | None:
+    """The operand that a parameter of the kernel's fusion is."""
     number = parameter_of(value)
-    return None if number is None else kernel.arguments[number]
+    return None if number is None else list(kernel.inputs.values())[number]
 
 
 def _window(

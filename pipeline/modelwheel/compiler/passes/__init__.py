@@ -19,10 +19,13 @@ from ..ir.graph_check import check
 from ..ir.hlo import Module
 from ..ir.lift import lift
 from .attention import FuseAttention
+from .counted_loops import CountLoops
+from .elementwise_chains import ChainElementwise
 from .embedding_bags import FuseEmbeddingBags
 from .erase_dead import EraseDead
 from .fork_branches import ForkBranches
 from .fuse_epilogues import FuseEpilogues
+from .loop_products import HoistProducts
 from .scalings import DecodeScalings
 from .strips import ChainStrips
 from .sums_in_results import SumInResults
@@ -46,9 +49,12 @@ class Pass(Protocol):
 
 PIPELINE: tuple[Pass, ...] = (
     FuseAttention(),  # First: kernels that it replaces would become parts of the products before and behind.
+    CountLoops(),  # Windows of arrays are to be known to all that look at what products read.
     WriteConcatenations(),  # Before epilogues: what it copies, it does not compute from a product any more.
     FuseEpilogues(),  # Before products are put together or moved: they are final then.
     WritePieces(),  # The products whose results are copied have their epilogues.
+    HoistProducts(),  # Chains read their results in place: XLA's kernels could only if they are aligned.
+    ChainElementwise(),  # Kernels that are part of products are gone.
     FuseEmbeddingBags(),  # Looks for steps that are decoded already: anywhere before the last.
     DecodeScalings(),  # Kernels that are left here are part of no product and of no chain.
     SumInResults(),  # Before strips and branches are made, whose memory it is otherwise.

@@ -1,8 +1,15 @@
-"""Makes one step of kernels that follow each other element by element, as the gates of a recurrent layer do.
+"""Makes one step of kernels of a loop that follow each other element by element, as the gates of a recurrent layer do.
+
+    %3 = kernel %0, %1 {symbol=sigmoid_of_sum}           %5 f32[3,8] = elementwise %0 f32[3,8], %1 f32[3,8], %2 f32[3,8]
+    %4 = kernel %2 {symbol=tanh}                     =>      {code=(v3 = add v0 v1, v4 = gated_tanh v3 v2; v4)}
+    %5 = kernel %3, %4 {symbol=multiply}
 
 XLA's kernels for them are compiled for each batch size, write what only the next one reads, and take long for sigmoid and
-tanh. The step has what they compute as straight-line code (`Elementwise` in `program/program.py`), of which the runtime
-compiles one copy with vectors of the level for all batch sizes.
+tanh. The runtime compiles one copy of the code with vectors of the level for all batch sizes. Copies into the array of all
+iterations become part of it too.
+
+When: in loops, if there is an activation among them. A node that needs a value of the chain, or changes what the chain
+reads, ends it. Bits: the operations of the kernels in their order; activations have the errors that `activation.h` states.
 """
 
 from __future__ import annotations
@@ -12,205 +19,239 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ...dtypes import ElementType
-from ...program.arrays import Slice, overlap
 from ...program.expr import ACTIVATIONS
-from ..ir.counters import Counters
-from ..ir.emitted import thunks as p
-from ..ir.emitted.elementwise import Plane
-from ..ir.emitted.thunk_walk import names_of_all
-from ..ir.hlo import Instruction, Module
-from .epilogues import Emitted, may_exchange
+from ...program.ops import Copy, Elementwise, Kernel, While
+from ...program.view import View
+from ..ir.assignment.ties import Ties
+from ..ir.counters import Counters, counters_of
+from ..ir.erasing import erase_dead
+from ..ir.graph import Graph, Node, Operand, Region, Result, Value
+from ..ir.hlo import Instruction
 from .match.elementwise_code import Code, Reader, Source
 
-_FLOAT_BYTES = ElementType.FLOAT32.item_bytes
+_FLOAT = ElementType.FLOAT32
+
+
+class ChainElementwise:
+    """See above."""
+
+    name = "chain-elementwise"
+
+    def run(self, graph: Graph) -> int:
+        """Makes chains; returns how many."""
+        made = 0
+        for loop in [node for node in graph.walk() if isinstance(node.op, While)]:
+            made += _chain(graph, loop.regions[-1], counters_of(graph, loop))
+            inner = [
+                node for node in graph.walk(loop.regions[-1]) if not isinstance(node.op, While)
+            ]
+            regions = [r for node in inner for r in node.regions]
+            made += sum(_chain(graph, region, None) for region in regions)
+        if made:
+            erase_dead(
+                graph
+            )  # Chains read masks where they are: nothing else may need the counters.
+        return made
 
 
 @dataclass
-class _Store:
-    value: int
-    step: Emitted
-
-
-@dataclass
-class _Group:
-    """Steps that become one; it takes the place of the last."""
+class _Chain:
+    """Nodes that become one, which takes the place of the last."""
 
     rows: int
     columns: int
+    memory: _Memory
     code: Code = field(default_factory=Code)
-    members: list[Emitted] = field(default_factory=list)
-    planes: list[Plane] = field(default_factory=list)
-    """Memory that it reads."""
-    stores: dict[Slice, _Store] = field(default_factory=dict)
-    unwritten: list[Emitted] = field(default_factory=list)
-    """Steps whose values the group cannot write to memory: only its other steps may read them."""
+    members: list[Node] = field(default_factory=list)
+    reads: list[Operand] = field(default_factory=list)
+    stores: dict[Value, tuple[int, Result]] = field(default_factory=dict)
+    """What it computes, with its number."""
+    unwritten: list[Node] = field(default_factory=list)
+    """Nodes whose values the chain cannot write: only its other nodes may read them."""
 
-    def values(self) -> dict[Slice, int]:
-        """The values that are in memory by then."""
-        return {where: store.value for where, store in self.stores.items()}
+    def known(self) -> dict[Value, int | None]:
+        """The numbers of the values that it computes, those of which it writes only a part without one."""
+        return {
+            value: number if result.view.slice.size == value.size else None
+            for value, (number, result) in self.stores.items()
+        }
 
-    def takes(
-        self, member: Emitted, source: Source, value: int, target: Slice, *, written: bool
-    ) -> bool:
-        """Adds a step.
+    def takes(self, node: Node, source: Source, number: int, *, written: bool) -> bool:
+        """Adds a node.
 
         Args:
-            member: The step.
+            node: The node, with one result.
             source: What it reads.
-            value: What it computes.
-            target: Where.
-            written: Whether it may only join if the value can be written.
+            number: What it computes.
+            written: Whether it may only join if its value can be written.
         """
-        if target.size != self.rows * self.columns * _FLOAT_BYTES:
+        (result,) = node.outputs.values()
+        if result.view.slice.size != self.rows * self.columns * _FLOAT.item_bytes:
             return False
-        # XLA uses memory again as soon as nobody reads it: a step of the group may still have to.
-        spoils = any(
-            overlap(plane.slice, target) and plane != _rows_of(target, self.columns)
-            for plane in (*self.planes, *source.planes)
-        )
-        crosses = any(overlap(where, target) for where in self.stores if where != target)
-        if (spoils or crosses) and written:
+        result = _written(node, result, self.columns)
+        if result.base is not None and result.base.value in self.stores:
             return False
-        if spoils or crosses:
-            self.unwritten.append(member)
-        self.planes += source.planes
-        self.members.append(member)
-        self.stores[target] = _Store(value, member)
+        # Rows would be written before others that are in the same memory are read.
+        spoils = any(self.memory.spoils(result, read) for read in (*self.reads, *source.reads))
+        if spoils and written:
+            return False
+        if spoils:
+            self.unwritten.append(node)
+        self.reads += source.reads
+        self.members.append(node)
+        self.stores[result.value] = (number, result)
         return True
 
-    def instructions(self, hlo: Module) -> set[Instruction]:
-        """The instructions that it computes."""
-        kernels = (one for one in self.members if isinstance(one.thunk, p.Kernel))
-        found = (hlo.instruction(kernel.instruction) for kernel in kernels)
-        return {instruction for instruction in found if instruction is not None}
+    def hides(self, graph: Graph, value: Value) -> bool:
+        """Whether nobody else reads a value."""
+        is_result = any(piece.value is value for piece, _ in graph.results)
+        return not is_result and set(value.users) <= set(self.members)
 
-    def hides(self, hlo: Module, member: Emitted) -> bool:
-        """Whether nobody else reads the value of a step."""
-        value = hlo.instruction(member.instruction)
-        if not isinstance(member.thunk, p.Kernel) or value is None:
+    def conflicts(self, graph: Graph, node: Node) -> bool:
+        """Whether the chain cannot run after a node that comes after some of it."""
+        inner = [one for region in node.regions for one in graph.walk(region)]
+        for one in (node, *inner):
+            if any(value in self.stores for value in one.used):
+                return True
+            changed = [*one.values, *(a for c in one.carried for a in c.arguments if a)]
+            if any(self.memory.changes(value, read) for value in changed for read in self.reads):
+                return True
+        return False
+
+
+@dataclass
+class _Memory:
+    """What must be in one place: nodes that become part of a chain leave their results anywhere."""
+
+    all: Ties
+    without_chains: Ties
+
+    def spoils(self, result: Result, read: Operand) -> bool:
+        """Whether a result is in the memory that a chain reads, and not element by element."""
+        written = result.view.slice
+        distance = self.without_chains.distance(read.value, result.value)
+        if distance is None:
             return False
-        uses, own = hlo.uses(value), self.instructions(hlo)
-        return uses is not None and all(user in own for user, _ in uses)
+        moved = written.model_copy(update={"offset": written.offset + distance})
+        if result.view.model_copy(update={"slice": moved}) == read.view:
+            return False
+        return self.without_chains.overlap(read.value, read.view.slice, result.value, written)
 
-    def conflicts(self, thunk: p.Thunk) -> bool:
-        """Whether the group cannot run after a thunk that comes after some of it."""
-        kernel = p.Kernel(
-            operations=0,
-            symbol="",
-            workgroups=(1, 1, 1),
-            arguments=tuple(plane.slice for plane in self.planes),
-            results=tuple(self.stores),
+    def changes(self, value: Value, read: Operand) -> bool:
+        """Whether a value has some of the memory that a chain reads."""
+        whole = View.of_bytes(
+            read.view.slice.model_copy(update={"offset": 0, "size": value.size, "step": 0})
         )
-        return not may_exchange((thunk,), kernel)
+        return value is not read.value and self.all.overlap(
+            read.value, read.view.slice, value, whole.slice
+        )
 
 
-def join_elementwise(hlo: Module, counters: Counters, steps: list[Emitted]) -> set[Instruction]:
-    """Makes groups of steps one each; returns the instructions that they compute.
-
-    Args:
-        hlo: The module.
-        counters: Those of the loop whose body the steps are.
-        steps: The steps; they are changed.
-    """
-    written: list[Emitted] = []
-    while True:
-        groups = list(_groups(hlo, counters, steps, written))
-        # What others read too must be written, and then be computed where that is possible.
-        more = [one for group in groups for one in group.unwritten if not group.hides(hlo, one)]
-        if not more:
-            break
-        written += more
-    joined: set[Instruction] = set()
-    for group in groups:
-        joined |= _finish(hlo, group, steps)
-    return joined
+def _chain(graph: Graph, region: Region, counters: Counters | None) -> int:
+    """Makes the nodes of chains in a region one each; returns how many chains it has made."""
+    candidates = {node for node in region.nodes if _extent(graph, node) is not None}
+    if not candidates:
+        return 0
+    chains = _Chains(graph, region.nodes, counters, _Memory(Ties(graph), Ties(graph, candidates)))
+    return sum(_finish(graph, chain) for chain in chains.all())
 
 
-def _groups(
-    hlo: Module, counters: Counters, steps: Sequence[Emitted], written: Sequence[Emitted]
-) -> Iterator[_Group]:
-    """Steps that can become one each, in order; the values of those in `written` are written."""
-    group: _Group | None = None
-    for step in steps:
-        if group is not None and _added(hlo, counters, group, step, written):
-            continue
-        extent = None if step.is_kept else _extent(hlo, step)
-        other = None if extent is None else _Group(*extent)
-        begins = other is not None and _added(hlo, counters, other, step, written)
-        if group is not None and (begins or group.conflicts(step.thunk)):
-            yield group
-            group = None
-        if begins:
-            group = other
-    if group is not None:
-        yield group
-
-
-def _extent(hlo: Module, step: Emitted) -> tuple[int, int] | None:
-    """The rows and columns of what a kernel writes."""
-    instruction = hlo.instruction(step.instruction)
-    if instruction is None or not isinstance(step.thunk, p.Kernel):
+def _extent(graph: Graph, node: Node) -> tuple[int, int] | None:
+    """The rows and columns of what a kernel computes."""
+    instructions = graph.instructions(node)
+    if not isinstance(node.op, Kernel) or len(instructions) != 1 or len(node.outputs) != 1:
         return None
-    shape = instruction.shape
-    if shape.element_type != ElementType.FLOAT32 or not shape.dimensions:
+    shape = instructions[0].shape
+    if shape.element_type != _FLOAT or not shape.dimensions:
         return None
     return math.prod(shape.dimensions[:-1]), shape.dimensions[-1]
 
 
-def _added(
-    hlo: Module,
-    counters: Counters,
-    group: _Group,
-    step: Emitted,
-    written: Sequence[Emitted],
-) -> bool:
-    """Whether a step has become one of a group."""
-    if step.is_kept:
+def _written(node: Node, result: Result, columns: int) -> Result:
+    """What a node writes as rows of a matrix, alone in its memory if it is all of a value."""
+    part = result.view.slice
+    size = _FLOAT.item_bytes
+    view = View.dense(part, _FLOAT, (part.size // (columns * size), columns))
+    base = None if isinstance(node.op, Kernel) and part.size == result.value.size else result.base
+    return Result(result.value, view, base)
+
+
+@dataclass
+class _Chains:
+    """Finds chains in a sequence of nodes."""
+
+    graph: Graph
+    nodes: Sequence[Node]
+    counters: Counters | None
+    memory: _Memory
+    written: list[Node] = field(default_factory=list)
+    """Nodes whose values others read, so that they are written."""
+
+    def all(self) -> list[_Chain]:
+        """All chains, in order."""
+        while True:
+            chains = list(self._found())
+            # What others read too must be written, and then be computed where that is possible.
+            more = [
+                node
+                for chain in chains
+                for node in chain.unwritten
+                if not all(chain.hides(self.graph, value) for value in node.values)
+            ]
+            if not more:
+                return chains
+            self.written += more
+
+    def _found(self) -> Iterator[_Chain]:
+        chain: _Chain | None = None
+        for node in self.nodes:
+            if chain is not None and self._is_added(chain, node):
+                continue
+            extent = _extent(self.graph, node)
+            other = None if extent is None else _Chain(*extent, self.memory)
+            begins = other is not None and self._is_added(other, node)
+            if chain is not None and (begins or chain.conflicts(self.graph, node)):
+                yield chain
+                chain = None
+            if begins:
+                chain = other
+        if chain is not None:
+            yield chain
+
+    def _is_added(self, chain: _Chain, node: Node) -> bool:
+        """Whether a node has become part of a chain."""
+        source = Source(chain.rows, chain.columns, chain.known())
+        if isinstance(node.op, Copy):
+            operand = node.inputs["source"]
+            if operand.view.element_type != ElementType.UINT8:
+                return False
+            number = source.read(chain.code, operand, 0, chain.columns)
+            return number is not None and chain.takes(node, source, number, written=True)
+        if _extent(self.graph, node) != (chain.rows, chain.columns):
+            return False
+        (instruction,) = self.graph.instructions(node)
+        number = self._reader(chain, node, instruction, source).result()
+        is_written = node in self.written
+        return number is not None and chain.takes(node, source, number, written=is_written)
+
+    def _reader(
+        self, chain: _Chain, node: Node, instruction: Instruction, source: Source
+    ) -> Reader:
+        return Reader(self.counters, instruction, node, chain.code, source)
+
+
+def _finish(graph: Graph, chain: _Chain) -> bool:
+    """Puts a node in the place of those of a chain, if that is worth it."""
+    stores = [
+        (number, result)
+        for value, (number, result) in chain.stores.items()
+        if not chain.hides(graph, value)
+    ]
+    reads, code = chain.code.finished([number for number, _ in stores])
+    if not any(operation.opcode in ACTIVATIONS for operation in code.operations):
         return False
-    source = Source(group.rows, group.columns, group.values())
-    if isinstance(step.thunk, p.Copy):
-        value = source.read(group.code, step.thunk.source, 0, group.columns)
-        target = step.thunk.destination
-        return value is not None and group.takes(step, source, value, target, written=True)
-    instruction = hlo.instruction(step.instruction)
-    if instruction is None or not isinstance(step.thunk, p.Kernel):
-        return False
-    if len(step.thunk.results) != 1 or _extent(hlo, step) != (group.rows, group.columns):
-        return False
-    reader = Reader(counters, instruction, step.thunk, group.code, source)
-    value = reader.result()
-    target = step.thunk.results[0]
-    return value is not None and group.takes(step, source, value, target, written=step in written)
-
-
-def _finish(hlo: Module, group: _Group, steps: list[Emitted]) -> set[Instruction]:
-    """Puts a group in the place of its steps, if that is worth it."""
-    computed = group.instructions(hlo)
-    stores = {
-        where: store.value
-        for where, store in group.stores.items()
-        if not group.hides(hlo, store.step)
-    }
-    read, masks, code, stored = group.code.finished(list(stores.values()))
-    if not any(operation.opcode in ACTIVATIONS for operation in code):
-        return set()
-    last = group.members[-1]
-    thunks = [member.thunk for member in group.members]
-    last.thunk = p.Elementwise(
-        operations=sum(thunk.operations for thunk in thunks),
-        **names_of_all(*reversed(thunks)),
-        rows=group.rows,
-        columns=group.columns,
-        reads=read,
-        masks=masks,
-        code=code,
-        writes=tuple(_rows_of(where, group.columns) for where in stores),
-        stored=stored,
-    )
-    for member in group.members[:-1]:
-        steps.remove(member)
-    return computed
-
-
-def _rows_of(where: Slice, columns: int) -> Plane:
-    return Plane(slice=where, start=0, row_step=columns)
+    node = graph.merged(Elementwise(code=code), chain.members)
+    node.inputs = {f"read{number}": read for number, read in enumerate(reads)}
+    node.outputs = {f"write{number}": result for number, (_, result) in enumerate(stores)}
+    graph.replace(chain.members, node)
+    return True

@@ -21,7 +21,6 @@ from ...program.arrays import ALIGNMENT, Allocation, AllocationKind, ArrayShape,
 from ...program.program import Program
 from ...program.text import text_of
 from ...program.verify import verify
-from ..ir.counters import count
 from ..ir.emitted import thunks as p
 from ..ir.emitted.lower import lower, view_of
 from ..ir.emitted.memory import Memory
@@ -37,7 +36,6 @@ from ..passes.epilogues import Emitted
 from ..passes.recognise.convolutions import convolution
 from ..passes.recognise.products import product
 from ..passes.recognise.recognisers import RECOGNISERS
-from ..passes.stepping import SteppedLoop
 from .descriptors import compilation_result_class
 from .hlo_proto import (
     read_convolution_numbers,
@@ -320,11 +318,6 @@ class _ThunkDecoder:
             if kind == "call_thunk":  # replaced by the thunks that it calls
                 thunks.extend(self._emitted(thunk.call_thunk.called_sequence))
                 continue
-            if kind == "while_thunk":
-                *before, decoded = self._loop(thunk, thunk.while_thunk)
-                thunks.extend(Emitted(one, "") for one in before)
-                thunks.append(self._named(decoded, thunk))
-                continue
             decoder = _DECODERS.get(kind)
             if decoder is None:
                 raise UnsupportedProgramError(
@@ -384,20 +377,12 @@ class _ThunkDecoder:
             )
         return p.Copy(operations=0, source=source.slice, destination=destination.slice)
 
-    def _loop(self, thunk: Any, w: Any) -> list[p.Thunk]:
-        """A loop, after what is computed for all its iterations at once."""
+    def _loop(self, thunk: Any, w: Any) -> p.Thunk:
         trips = w.trip_count.value if w.trip_count.contains_value else None
-        instruction = self.hlo.instruction(thunk.info.op_name)
-        counters = None if instruction is None else count(instruction)
         inside = self._inside(thunk)
-        steps = inside._emitted(w.body_sequence)
-        before: Sequence[p.Thunk] = ()
-        if instruction is not None and counters and trips in (None, counters.trip_count):
-            trips = counters.trip_count
-            before = SteppedLoop(self.hlo, instruction, counters, steps, self.memory).apply()
-        body = tuple(one.thunk for one in steps)
+        body = inside.sequence(w.body_sequence)
         condition = inside.sequence(w.cond_sequence) if trips is None else ()
-        loop = p.While(
+        return p.While(
             operations=sum(t.operations for t in condition + body)
             * (1 if trips is None else trips),
             trip_count=trips,
@@ -405,7 +390,6 @@ class _ThunkDecoder:
             condition_value=_slice(w.cond_buffer) if trips is None else None,
             body=body,
         )
-        return [*before, loop]
 
     def _conditional(self, thunk: Any, c: Any) -> p.Thunk:
         index = _slice(c.branch_index_buffer)
@@ -468,6 +452,7 @@ _DECODERS: Mapping[str, Callable[[_ThunkDecoder, Any, Any], p.Thunk]] = {
     "dot_thunk": _ThunkDecoder._dot,
     "convolution_thunk": _ThunkDecoder._convolution,
     "copy_thunk": _ThunkDecoder._copy,
+    "while_thunk": _ThunkDecoder._loop,
     "conditional_thunk": _ThunkDecoder._conditional,
     "sort_thunk": _ThunkDecoder._sort,
     "top_k_thunk": _ThunkDecoder._top_k,
@@ -475,7 +460,7 @@ _DECODERS: Mapping[str, Callable[[_ThunkDecoder, Any, Any], p.Thunk]] = {
     "rng_get_and_update_state_thunk": _ThunkDecoder._random_state,
 }
 
-THUNKS = frozenset({"call_thunk", "while_thunk", *_DECODERS})
+THUNKS = frozenset({"call_thunk", *_DECODERS})
 """The kinds of thunks that are read: fields of `impl` in `xla.cpu.ThunkProto`."""
 
 

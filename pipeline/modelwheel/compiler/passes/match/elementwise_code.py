@@ -8,75 +8,78 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ....dtypes import ElementType
-from ....program.arrays import Slice, overlap
-from ....program.expr import ACTIVATIONS
+from ....program.expr import ACTIVATIONS, Expression, Opcode, Operation
+from ....program.view import View
 from ...ir.counters import Counters
-from ...ir.emitted import thunks as p
-from ...ir.emitted.elementwise import Opcode, Operation, Plane
+from ...ir.graph import Node, Operand, Value
 from ...ir.hlo import Instruction
 from ...ir.match import behind_bitcasts, parameter_of, row_major, scalar_of
 from ...ir.windows import part_of
 from .activations import Activations
 
-_BINARY: Mapping[str, Opcode] = {
+_ARITHMETIC: Mapping[str, Opcode] = {
+    "negate": "negate",
     "add": "add",
     "subtract": "subtract",
     "multiply": "multiply",
     "divide": "divide",
 }
+_FUNCTIONS: Mapping[str, Opcode] = {opcode: opcode for opcode in ACTIVATIONS}
+
+_FLOAT = ElementType.FLOAT32
 
 
 @dataclass(frozen=True)
-class _Value:
-    opcode: str
-    """`read` or `mask` of what is in memory, or an operation."""
+class _Number:
+    opcode: Opcode
     operands: tuple[int, ...] = ()
-    """The numbers of other values; of a selection the mask's first."""
-    plane: Plane | None = None
-    constant: float = 0.0
+    """The numbers of other values; of a selection the condition's first."""
+    read: Operand | None = None
+    """What is read, as rows and columns."""
+    constant: float | None = None
 
 
 @dataclass
 class Code:
     """Values by their numbers; equal ones have one number."""
 
-    values: list[_Value] = field(default_factory=list)
-    numbers: dict[_Value, int] = field(default_factory=dict)
+    values: list[_Number] = field(default_factory=list)
+    numbers: dict[_Number, int] = field(default_factory=dict)
 
     def number(
-        self, opcode: str, *operands: int, plane: Plane | None = None, constant: float = 0.0
+        self,
+        opcode: Opcode,
+        *operands: int,
+        read: Operand | None = None,
+        constant: float | None = None,
     ) -> int:
         """The number of a value."""
-        value = _Value(opcode, operands, plane, constant)
+        value = _Number(opcode, operands, read, constant)
         if value not in self.numbers:
             self.numbers[value] = len(self.values)
             self.values.append(value)
         return self.numbers[value]
 
-    def finished(
-        self, stored: Sequence[int]
-    ) -> tuple[tuple[Plane, ...], tuple[Plane, ...], tuple[Operation, ...], tuple[int, ...]]:
-        """The operands of some values: memory of numbers and of masks, operations on them, and their numbers there."""
+    def finished(self, stored: Sequence[int]) -> tuple[list[Operand], Expression]:
+        """What some values are computed from, conditions last, and how."""
         self._join_gates(stored)
         order = sorted(self._needed(stored))  # operands come before
-        kinds = {
-            kind: [number for number in order if self.values[number].opcode == kind]
-            for kind in ("read", "mask")
-        }
-        places = {number: place for place, number in enumerate(kinds["read"])}
-        masks = {number: place for place, number in enumerate(kinds["mask"])}
+        reads = [(n, read) for n in order if (read := self.values[n].read) is not None]
+        reads.sort(key=lambda one: one[1].view.element_type == ElementType.BOOL)
+        places: dict[int, int] = {}
         code: list[Operation] = []
+        for number, read in reads:
+            places[number] = len(code)
+            element = read.view.element_type
+            code.append(Operation(opcode="read", element_type=element, input=len(code)))
         for number in order:
-            value = self.values[number]
-            if value.opcode in kinds:
-                continue
-            places[number] = len(kinds["read"]) + len(code)
-            code.append(_operation(value, places, masks))
-        planes, masked = (
-            tuple(plane for n in kinds[kind] if (plane := self.values[n].plane) is not None)
-            for kind in ("read", "mask")
-        )
-        return planes, masked, tuple(code), tuple(places[number] for number in stored)
+            if number not in places:
+                places[number] = len(code)
+                value = self.values[number]
+                operands = tuple(places[operand] for operand in value.operands)
+                code.append(Operation(opcode=value.opcode, operands=operands, value=value.constant))
+        results = tuple(places[number] for number in stored)
+        return [read for _, read in reads], Expression(operations=tuple(code), results=results)
 
     def _needed(self, stored: Sequence[int]) -> Counter[int]:
         """The values that some need, these included, and how often each is used."""
@@ -100,17 +103,7 @@ class Code:
             }
             if factors.keys() == {"sigmoid", "tanh"}:
                 operands = factors["sigmoid"].operands + factors["tanh"].operands
-                self.values[number] = _Value("gated_tanh", operands)
-
-
-def _operation(value: _Value, places: Mapping[int, int], masks: Mapping[int, int]) -> Operation:
-    if value.opcode == "constant":
-        return Operation(opcode="constant", value=value.constant)
-    operands, mask = value.operands, None
-    if value.opcode == "select":
-        mask, operands = masks[operands[0]], operands[1:]
-    numbers = tuple(places[number] for number in operands)
-    return Operation.model_validate({"opcode": value.opcode, "operands": numbers, "mask": mask})
+                self.values[number] = _Number("gated_tanh", operands)
 
 
 @dataclass
@@ -119,57 +112,76 @@ class Source:
 
     rows: int
     columns: int
-    known: Mapping[Slice, int]
-    """The values that are in memory by then."""
-    planes: list[Plane] = field(default_factory=list)
-    """Memory that had to be read."""
+    known: Mapping[Value, int | None]
+    """The numbers of values that are computed already; None of what is only a part of the value."""
+    reads: list[Operand] = field(default_factory=list)
+    """What had to be read, as rows and columns."""
 
-    def read(self, code: Code, where: Slice, start: int, row: int) -> int | None:
-        """The value of some columns of rows in memory.
+    def read(self, code: Code, operand: Operand, start: int, row: int) -> int | None:
+        """The number of some columns of rows.
 
         Args:
             code: The values so far.
-            where: The memory.
+            operand: The rows.
             start: The first column.
             row: The elements of a row.
         """
-        whole = start == 0 and row == self.columns
-        if whole and where in self.known:
-            return self.known[where]
-        if where.size != self.rows * row * ElementType.FLOAT32.item_bytes:
+        part = operand.view.slice
+        if operand.value in self.known:
+            whole = (part.offset, part.size, part.step) == (0, operand.value.size, 0)
+            is_all = whole and start == 0 and row == self.columns
+            return self.known[operand.value] if is_all else None
+        if part.size != self.rows * row * _FLOAT.item_bytes:
             return None
-        return self._plane(code, "read", Plane(slice=where, start=start, row_step=row))
+        return self._read(code, operand, _FLOAT, (row, 1), start)
 
-    def repeated(self, code: Code, where: Slice, start: int) -> int | None:
-        """The value of some columns that are the same in all rows."""
-        return self._plane(code, "read", Plane(slice=where, start=start, row_step=0))
+    def repeated(self, code: Code, operand: Operand, start: int) -> int | None:
+        """The number of some columns that are the same in all rows."""
+        return self._read(code, operand, _FLOAT, (0, 1), start)
 
-    def mask(self, code: Code, where: Slice) -> int | None:
-        """The value of one byte for each row."""
-        if where.size != self.rows:
+    def mask(self, code: Code, operand: Operand) -> int | None:
+        """The number of a condition of one byte for each row."""
+        if operand.view.slice.size != self.rows:
             return None
-        return self._plane(code, "mask", Plane(slice=where, start=0, row_step=1))
+        return self._read(code, operand, ElementType.BOOL, (1, 0), 0)
 
-    def _plane(self, code: Code, kind: str, plane: Plane) -> int | None:
-        if any(overlap(plane.slice, where) for where in self.known):
+    def _read(
+        self,
+        code: Code,
+        operand: Operand,
+        element: ElementType,
+        strides: tuple[int, int],
+        start: int,
+    ) -> int | None:
+        if operand.value in self.known:
             return None
-        self.planes.append(plane)
-        return code.number(kind, plane=plane)
+        view = View(
+            slice=operand.view.slice,
+            element_type=element,
+            shape=(self.rows, self.columns),
+            strides=strides,
+            start=start,
+        )
+        read = Operand(operand.value, view)
+        self.reads.append(read)
+        return code.number("read", read=read)
 
 
 @dataclass
 class Reader:
     """The computation of one kernel."""
 
-    counters: Counters
+    counters: Counters | None
+    """Those of the loop, if its trip count is known and the kernel is in its body."""
     instruction: Instruction
-    kernel: p.Kernel
+    kernel: Node
     code: Code
     source: Source
 
     def result(self) -> int | None:
         """The value that the kernel writes; None if it cannot be expressed."""
-        instruction, arguments = self.instruction, self.kernel.arguments
+        instruction = self.instruction
+        self._arguments = arguments = list(self.kernel.inputs.values())
         if len(arguments) != len(instruction.operands):
             return None
         if instruction.opcode == "copy":
@@ -186,20 +198,19 @@ class Reader:
     def _value(self, node: Instruction, start: int) -> int | None:
         """The value of columns of an instruction's result, from one on."""
         shape = node.shape
-        if shape.element_type != ElementType.FLOAT32 or not row_major(shape):
+        if shape.element_type != _FLOAT or not row_major(shape):
             return None
         if not shape.dimensions:
             return self._constant(node)
         if math.prod(shape.dimensions[:-1]) != self.source.rows:
             return None
         if (found := self._activations.find(node)) is not None:
-            if found.activation not in ACTIVATIONS:
-                return None
-            return self._of(found.activation, [found.argument], node, start)
+            function = _FUNCTIONS.get(found.activation)
+            return None if function is None else self._of(function, [found.argument], node, start)
         operands = node.operands
         match node.opcode:
             case "parameter":
-                where = self.kernel.arguments[node.parameter_number]
+                where = self._arguments[node.parameter_number]
                 return self.source.read(self.code, where, start, shape.dimensions[-1])
             case "bitcast" if operands[0].shape.dimensions[-1:] == shape.dimensions[-1:]:
                 return self._value(operands[0], start)
@@ -207,15 +218,15 @@ class Reader:
                 return self._broadcast(node, start)
             case "slice":
                 return self._slice(node, start)
-            case "negate" | "add" | "subtract" | "multiply" | "divide":
-                return self._of(node.opcode, operands, node, start)
+            case opcode if opcode in _ARITHMETIC:
+                return self._of(_ARITHMETIC[opcode], operands, node, start)
             case "select":
                 return self._select(node, start)
             case _:
                 return None
 
     def _of(
-        self, opcode: str, operands: Sequence[Instruction], node: Instruction, start: int
+        self, opcode: Opcode, operands: Sequence[Instruction], node: Instruction, start: int
     ) -> int | None:
         """The value of an operation on arrays of the same shape."""
         numbers = []
@@ -243,8 +254,8 @@ class Reader:
         )
         if not for_columns or source is None:
             return None
-        where = self.kernel.arguments[source]
-        if where.size != columns * ElementType.FLOAT32.item_bytes:
+        where = self._arguments[source]
+        if where.view.slice.size != columns * _FLOAT.item_bytes:
             return None
         return self.source.repeated(self.code, where, start)
 
@@ -279,6 +290,8 @@ class Reader:
             return None
         source = behind_bitcasts(operand)
         if source.opcode == "parameter":
-            return self.source.mask(self.code, self.kernel.arguments[source.parameter_number])
+            return self.source.mask(self.code, self._arguments[source.parameter_number])
+        if self.counters is None:
+            return None
         where = part_of(self.counters, self.instruction, self.kernel, source)
         return None if where is None else self.source.mask(self.code, where)
