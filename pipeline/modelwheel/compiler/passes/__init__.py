@@ -26,6 +26,7 @@ from .erase_dead import EraseDead
 from .fork_branches import ForkBranches
 from .fuse_epilogues import FuseEpilogues
 from .loop_products import HoistProducts
+from .recognise_kernels import RecogniseKernels
 from .scalings import DecodeScalings
 from .strips import ChainStrips
 from .sums_in_results import SumInResults
@@ -48,7 +49,8 @@ class Pass(Protocol):
 
 
 PIPELINE: tuple[Pass, ...] = (
-    FuseAttention(),  # First: kernels that it replaces would become parts of the products before and behind.
+    RecogniseKernels(),  # First: the others look for operations, not for kernels.
+    FuseAttention(),  # Before all that changes kernels: those that it replaces would become parts of the products before and behind.
     CountLoops(),  # Windows of arrays are to be known to all that look at what products read.
     WriteConcatenations(),  # Before epilogues: what it copies, it does not compute from a product any more.
     FuseEpilogues(),  # Before products are put together or moved: they are final then.

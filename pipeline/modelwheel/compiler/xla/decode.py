@@ -9,33 +9,32 @@ TensorFlow; anything unknown is refused by name instead of being guessed.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from google.protobuf.unknown_fields import UnknownFieldSet
 
+from ...dtypes import ElementType
 from ...errors import UnsupportedProgramError
+from ...program import ops
 from ...program.arrays import ALIGNMENT, Allocation, AllocationKind, ArrayShape, Slice
 from ...program.program import Program
+from ...program.steps import Step, numbered
 from ...program.text import text_of
 from ...program.verify import verify
-from ..ir.emitted import thunks as p
-from ..ir.emitted.lower import lower, view_of
-from ..ir.emitted.memory import Memory
-from ..ir.emitted.thunks import Array
+from ...program.view import View
+from ..ir.covering import CoveringStep
 from ..ir.graph import Graph
 from ..ir.graph_text import graph_text
 from ..ir.hlo import Instruction, Module, Shape
-from ..ir.match import array_of
+from ..ir.match import view_of
 from ..ir.op_origins import origin_of
 from ..ir.operations import operations_of
+from ..ir.product_ops import convolution_op, dot_op
 from ..passes import Watch, optimise
-from ..passes.epilogues import Emitted
-from ..passes.recognise.convolutions import convolution
-from ..passes.recognise.products import product
-from ..passes.recognise.recognisers import RECOGNISERS
 from .descriptors import compilation_result_class
 from .hlo_proto import (
     read_convolution_numbers,
@@ -124,18 +123,15 @@ def decode(
     where = _assigned_slices(result.buffer_assignment, instructions)
     allocations, blob = _decode_allocations(buffers, constants, _constant_shapes(where))
     results = tuple(_results(hlo, where))
-    memory = Memory(allocations, [one.slice for one in results])
-    thunks = _ThunkDecoder(hlo, memory).sequence(result.thunk_sequence)
+    steps = _ThunkDecoder(hlo).sequence(result.thunk_sequence)
     places = [result.slice for result in results]
-    steps, allocations = optimise(
-        lower(thunks), memory.all_allocations, places, module=hlo, watch=watch
-    )
+    steps, allocations = optimise(steps, allocations, places, module=hlo, watch=watch)
     program = Program(
         triple=result.target_machine_options.triple,
         cpu=result.target_machine_options.cpu,
         allocations=allocations,
-        parameters=tuple(map(view_of, _parameters(parameters, allocations))),
-        results=tuple(map(view_of, results)),
+        parameters=tuple(_parameters(parameters, allocations)),
+        results=results,
         steps=steps,
         state=tuple(_state(len(results), written)),
     )
@@ -236,19 +232,19 @@ def _allocation_kind(proto: Any) -> AllocationKind:
     return "output" if proto.maybe_live_out and not proto.is_tuple else "temporary"
 
 
-def _parameters(shapes: Iterable[Shape], allocations: Iterable[Allocation]) -> Iterable[Array]:
+def _parameters(shapes: Iterable[Shape], allocations: Iterable[Allocation]) -> Iterable[View]:
     # Parameters that the program does not read have an allocation too.
     by_number = {a.parameter: a for a in allocations if a.kind == "parameter"}
     for number, shape in enumerate(shapes):
         allocation = by_number[number]
         whole = Slice(allocation=allocation.index, offset=0, size=allocation.size)
-        yield array_of(shape, whole)
+        yield view_of(shape, whole)
 
 
-def _results(hlo: Module, where: _Slices) -> Iterable[Array]:
+def _results(hlo: Module, where: _Slices) -> Iterable[View]:
     root = hlo.entry.root
     for index, shape in enumerate(root.shape.tuple_shapes):
-        yield array_of(shape, _resolve(root, (index,), where))
+        yield view_of(shape, _resolve(root, (index,), where))
 
 
 def _resolve(instruction: Instruction, index: tuple[int, ...], where: _Slices) -> Slice:
@@ -303,20 +299,18 @@ def _assigned_slices(assignment: Any, instructions: Mapping[int, Instruction]) -
 @dataclass(frozen=True)
 class _ThunkDecoder:
     hlo: Module
-    memory: Memory
     around: str = ""
     """The origin of the loop or conditional whose steps these are."""
 
-    def sequence(self, proto: Any) -> tuple[p.Thunk, ...]:
-        return tuple(one.thunk for one in self._emitted(proto))
+    def sequence(self, proto: Any) -> tuple[Step, ...]:
+        return tuple(self._steps(proto))
 
-    def _emitted(self, proto: Any) -> list[Emitted]:
-        thunks: list[Emitted] = []
+    def _steps(self, proto: Any) -> Iterator[Step]:
         # In program order; `thunk_resources` only matters for running them concurrently.
         for thunk in proto.thunks:
             kind = thunk.WhichOneof("impl")
             if kind == "call_thunk":  # replaced by the thunks that it calls
-                thunks.extend(self._emitted(thunk.call_thunk.called_sequence))
+                yield from self._steps(thunk.call_thunk.called_sequence)
                 continue
             decoder = _DECODERS.get(kind)
             if decoder is None:
@@ -324,14 +318,12 @@ class _ThunkDecoder:
                     f"XLA emitted a thunk of kind {thunk.kind!r} for {thunk.info.op_name!r}, "
                     "which the runtime does not support"
                 )
-            thunks.append(self._named(decoder(self, thunk, getattr(thunk, kind)), thunk))
-        return thunks
+            yield self._named(decoder(self, thunk, getattr(thunk, kind)), thunk)
 
-    def _named(self, decoded: p.Thunk, thunk: Any) -> Emitted:
+    def _named(self, step: Step, thunk: Any) -> Step:
+        step = step.model_copy(update={"origin": self._origin(thunk)})
         name = thunk.info.op_name
-        covers = () if self.hlo.instruction(name) is None else (name,)
-        update = {"origin": self._origin(thunk), "covers": covers}
-        return Emitted(decoded.model_copy(update=update), name)
+        return step if self.hlo.instruction(name) is None else CoveringStep.of(step, [name])
 
     def _origin(self, thunk: Any) -> str:
         instruction = self.hlo.instruction(thunk.info.op_name)
@@ -341,113 +333,127 @@ class _ThunkDecoder:
     def _inside(self, thunk: Any) -> _ThunkDecoder:
         return replace(self, around=self._origin(thunk))
 
-    def _kernel(self, thunk: Any, k: Any) -> p.Thunk:
+    def _kernel(self, thunk: Any, k: Any) -> Step:
         # `invariant_arguments`, a hint, is left out: XLA writes it in the order of a hash set, which
         # differs from process to process.
         groups = k.num_workgroups
         instruction = self.hlo.instruction(thunk.info.op_name)
-        kernel = p.Kernel(
+        return Step(
+            op=ops.Kernel(
+                symbol=k.kernel_name,
+                workgroups=(groups.x or 1, groups.y or 1, groups.z or 1),
+            ),
+            inputs=numbered("argument", [_bytes(a.slice) for a in k.arguments_buffers]),
+            outputs=numbered("result", [_bytes(r.slice) for r in k.results_buffers]),
             operations=0 if instruction is None else operations_of(instruction),
-            symbol=k.kernel_name,
-            workgroups=(groups.x or 1, groups.y or 1, groups.z or 1),
-            arguments=tuple(_slice(argument.slice) for argument in k.arguments_buffers),
-            results=tuple(_slice(result.slice) for result in k.results_buffers),
         )
-        if instruction is None:
-            return kernel
-        found = (recognise(instruction, kernel, self.memory) for recognise in RECOGNISERS)
-        return next((thunk for thunk in found if thunk is not None), kernel)
 
-    def _dot(self, _: Any, d: Any) -> p.Thunk:
-        lhs, rhs, out = map(_buffer, (d.lhs_buffer_shape, d.rhs_buffer_shape, d.out_buffer_shape))
-        return product(read_dot_numbers(d.dot_dimensions), lhs, rhs, out)
+    def _dot(self, _: Any, d: Any) -> Step:
+        lhs, rhs, out = map(_view, (d.lhs_buffer_shape, d.rhs_buffer_shape, d.out_buffer_shape))
+        axes = read_dot_numbers(d.dot_dimensions)
+        contracted = math.prod(lhs.shape[axis] for axis in axes.lhs_contracting)
+        return Step(
+            op=dot_op(axes),
+            inputs={"lhs": lhs, "rhs": rhs},
+            outputs={"out": out},
+            operations=2 * out.elements * contracted,
+        )
 
-    def _convolution(self, _: Any, c: Any) -> p.Thunk:
+    def _convolution(self, _: Any, c: Any) -> Step:
         source, kernel, output = map(
-            _buffer, (c.input_buffer_shape, c.kernel_buffer_shape, c.output_buffer_shape)
+            _view, (c.input_buffer_shape, c.kernel_buffer_shape, c.output_buffer_shape)
         )
         axes, windows = read_convolution_numbers(c.dimension_numbers), read_window(c.window)
-        return convolution(axes, windows, c.feature_group_count or 1, source, kernel, output)
+        per_output = kernel.elements // kernel.shape[axes.kernel_output_feature]
+        return Step(
+            op=convolution_op(axes, windows, c.feature_group_count or 1),
+            inputs={"input": source, "kernel": kernel},
+            outputs={"out": output},
+            operations=2 * output.elements * per_output,
+        )
 
-    def _copy(self, thunk: Any, c: Any) -> p.Thunk:
-        source, destination = _buffer(c.src_buffer_shape), _buffer(c.dst_buffer_shape)
-        if source.minor_to_major != destination.minor_to_major:
+    def _copy(self, thunk: Any, c: Any) -> Step:
+        source, destination = map(_view, (c.src_buffer_shape, c.dst_buffer_shape))
+        layouts = [
+            read_shape(one.shape).minor_to_major for one in (c.src_buffer_shape, c.dst_buffer_shape)
+        ]
+        if layouts[0] != layouts[1]:
             raise UnsupportedProgramError(
                 f"the copy {thunk.info.op_name!r} changes the layout, which is not supported"
             )
-        return p.Copy(operations=0, source=source.slice, destination=destination.slice)
+        return Step(
+            op=ops.Copy(),
+            inputs={"source": View.of_bytes(source.slice)},
+            outputs={"destination": View.of_bytes(destination.slice)},
+        )
 
-    def _loop(self, thunk: Any, w: Any) -> p.Thunk:
+    def _loop(self, thunk: Any, w: Any) -> Step:
+        """A loop; XLA's runtime does not evaluate the condition of one with a known trip count."""
         trips = w.trip_count.value if w.trip_count.contains_value else None
         inside = self._inside(thunk)
         body = inside.sequence(w.body_sequence)
         condition = inside.sequence(w.cond_sequence) if trips is None else ()
-        return p.While(
-            operations=sum(t.operations for t in condition + body)
-            * (1 if trips is None else trips),
-            trip_count=trips,
-            condition=condition,
-            condition_value=_slice(w.cond_buffer) if trips is None else None,
-            body=body,
+        value = View.dense(_slice(w.cond_buffer), ElementType.BOOL, ()) if trips is None else None
+        return Step(
+            op=ops.While(trip_count=trips),
+            inputs={} if value is None else {"condition": value},
+            regions=(condition, body),
         )
 
-    def _conditional(self, thunk: Any, c: Any) -> p.Thunk:
+    def _conditional(self, thunk: Any, c: Any) -> Step:
         index = _slice(c.branch_index_buffer)
         # A predicate or an int32: branch_of in the wheel distinguishes them by their size.
         if index.size not in (1, 4):
             raise UnsupportedProgramError(
                 f"the branch index of {thunk.info.op_name!r} has {index.size} bytes instead of 1 or 4"
             )
-        branches = tuple(map(self._inside(thunk).sequence, c.branch_sequences))
-        return p.Conditional(
-            operations=max((sum(t.operations for t in b) for b in branches), default=0),
-            index=index,
-            branches=branches,
+        element = ElementType.BOOL if index.size == 1 else ElementType.INT32
+        return Step(
+            op=ops.Conditional(),
+            inputs={"index": View.dense(index, element, ())},
+            regions=tuple(map(self._inside(thunk).sequence, c.branch_sequences)),
         )
 
-    def _sort(self, _: Any, s: Any) -> p.Thunk:
-        operands = tuple(map(_buffer, s.inputs_shapes))
-        axis = s.dimension if s.dimension >= 0 else s.dimension + len(operands[0].shape)
-        length = operands[0].shape[axis]
-        return p.Sort(
-            operations=sum(o.elements for o in operands) * max(length.bit_length(), 1),
-            comparator=s.comparator_name,
-            axis=axis,
-            operands=operands,
+    def _sort(self, _: Any, s: Any) -> Step:
+        views = list(map(_view, s.inputs_shapes))
+        axis = s.dimension if s.dimension >= 0 else s.dimension + len(views[0].shape)
+        operands = numbered("operand", views)
+        return Step(
+            op=ops.Sort(comparator=s.comparator_name, axis=axis),
+            inputs=operands,
+            outputs=operands,
+            operations=sum(v.elements for v in views) * max(views[0].shape[axis].bit_length(), 1),
         )
 
-    def _top_k(self, _: Any, t: Any) -> p.Thunk:
-        return p.TopK(
+    def _top_k(self, _: Any, t: Any) -> Step:
+        rows, found = (t.batch_size, t.input_size), (t.batch_size, t.k)
+        return Step(
+            op=ops.TopK(),
+            inputs={"values": View.dense(_slice(t.values_buffer), ElementType.FLOAT32, rows)},
+            outputs={
+                "output": View.dense(_slice(t.output_buffer), ElementType.FLOAT32, found),
+                "indices": View.dense(_slice(t.indices_buffer), ElementType.INT32, found),
+            },
             operations=t.batch_size * t.input_size * max(t.k.bit_length(), 1),
-            batch=t.batch_size,
-            size=t.input_size,
-            k=t.k,
-            values=_slice(t.values_buffer),
-            output=_slice(t.output_buffer),
-            indices=_slice(t.indices_buffer),
         )
 
-    def _fft(self, _: Any, f: Any) -> p.Thunk:
-        source, output = _buffer(f.input_buffer_shape), _buffer(f.output_buffer_shape)
+    def _fft(self, _: Any, f: Any) -> Step:
+        source, output = _view(f.input_buffer_shape), _view(f.output_buffer_shape)
         lengths = tuple(f.fft_length)
         # 5 n log2(n) is the customary count for a transform of n points.
-        return p.Fft(
+        return Step(
+            op=ops.Fft(fft_type=_FFT_TYPES[f.fft_type], lengths=lengths),
+            inputs={"input": source},
+            outputs={"output": output},
             operations=5 * output.elements * sum(n.bit_length() for n in lengths),
-            fft_type=_FFT_TYPES[f.fft_type],
-            lengths=lengths,
-            input=source,
-            output=output,
         )
 
-    def _random_state(self, _: Any, r: Any) -> p.Thunk:
-        return p.RandomState(operations=1, delta=r.delta, state=_slice(r.state_buffer))
+    def _random_state(self, _: Any, r: Any) -> Step:
+        state = _bytes(r.state_buffer)
+        return Step(op=ops.RandomState(delta=r.delta), outputs={"state": state}, operations=1)
 
 
-def _buffer(proto: Any) -> Array:
-    return array_of(read_shape(proto.shape), _slice(proto.slice))
-
-
-_DECODERS: Mapping[str, Callable[[_ThunkDecoder, Any, Any], p.Thunk]] = {
+_DECODERS: Mapping[str, Callable[[_ThunkDecoder, Any, Any], Step]] = {
     "kernel_thunk": _ThunkDecoder._kernel,
     "dot_thunk": _ThunkDecoder._dot,
     "convolution_thunk": _ThunkDecoder._convolution,
@@ -462,6 +468,14 @@ _DECODERS: Mapping[str, Callable[[_ThunkDecoder, Any, Any], p.Thunk]] = {
 
 THUNKS = frozenset({"call_thunk", *_DECODERS})
 """The kinds of thunks that are read: fields of `impl` in `xla.cpu.ThunkProto`."""
+
+
+def _view(proto: Any) -> View:
+    return view_of(read_shape(proto.shape), _slice(proto.slice))
+
+
+def _bytes(proto: Any) -> View:
+    return View.of_bytes(_slice(proto))
 
 
 def _slice(proto: Any) -> Slice:
