@@ -1,22 +1,23 @@
-"""HLO modules from text, and the thunks that XLA emits for them, for tests of what reads them."""
+"""HLO modules from text, and the steps that XLA's thunks for them are, for tests of what reads them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from modelwheel.compiler.ir.emitted import thunks as p
-from modelwheel.compiler.ir.emitted.lower import lower
-from modelwheel.compiler.ir.emitted.memory import Memory
+from modelwheel.compiler.ir.covering import CoveringStep
 from modelwheel.compiler.ir.graph import Graph
 from modelwheel.compiler.ir.graph_check import check
 from modelwheel.compiler.ir.hlo import Computation, Instruction
 from modelwheel.compiler.ir.hlo_text import read_text
 from modelwheel.compiler.ir.lift import lift
-from modelwheel.compiler.ir.match import array_of, behind_bitcasts
+from modelwheel.compiler.ir.match import behind_bitcasts, view_of
 from modelwheel.compiler.ir.operations import operations_of
-from modelwheel.compiler.passes.epilogues import Emitted
-from modelwheel.compiler.passes.recognise.products import product
+from modelwheel.compiler.ir.product_ops import dot_op
+from modelwheel.dtypes import ElementType
 from modelwheel.program.arrays import Allocation, Slice
+from modelwheel.program.ops import Kernel, While
+from modelwheel.program.steps import Step, numbered
+from modelwheel.program.view import View
 from tests.support.programs import loop
 
 _WITHOUT_THUNK = ("parameter", "constant", "bitcast", "get-tuple-element", "tuple")
@@ -31,7 +32,7 @@ def edited(text: str, *changes: tuple[str, str]) -> str:
 
 
 class Emission:
-    """A module, and the thunks that XLA emits for a computation: a product of each dot, a kernel of each other operation.
+    """A module, and the steps that XLA emits for a computation: a product of each dot, a kernel of each other operation.
 
     Each array has an allocation of its own, but for those that a bitcast only names. A loop has its state where that was
     before it.
@@ -63,11 +64,8 @@ class Emission:
             for one in self._values
             if not one.shape.tuple_shapes and one.name not in self._at and self._named(one) is None
         ]
-        self.emitted = [
-            Emitted(self._thunk(one), one.name)
-            for one in self._computation.instructions
-            if one.opcode not in _WITHOUT_THUNK
-        ]
+        self.steps = list(self._steps(self._computation))
+        """Each covers its instruction."""
 
     @property
     def _values(self) -> list[Instruction]:
@@ -121,28 +119,12 @@ class Emission:
             return self.place(other).model_copy(update={"size": _bytes(value)})
         return Slice(allocation=self._owners.index(value), offset=0, size=_bytes(value))
 
-    def array(self, name: str) -> p.Array:
-        """A value as an array."""
-        return array_of(self.value(name).shape, self.place(name))
+    def insert(self, before: str, step: Step) -> None:
+        """Adds a step of an instruction that the module does not have before that of another one."""
+        (position,) = (n for n, one in enumerate(self.steps) if one.covers == {before})
+        self.steps.insert(position, CoveringStep.of(step, ["other"]))
 
-    def kernel(self, name: str | None = None) -> tuple[Instruction, p.Kernel]:
-        """An instruction, by default the root, and its call."""
-        value = self._computation.root if name is None else self.value(name)
-        thunk = self.step(value.name).thunk
-        assert isinstance(thunk, p.Kernel)
-        return value, thunk
-
-    def step(self, name: str) -> Emitted:
-        """The step of an instruction."""
-        (found,) = (one for one in self.emitted if one.instruction == name)
-        return found
-
-    def insert(self, before: str, *thunks: p.Thunk) -> None:
-        """Adds thunks of instructions that the module does not have."""
-        place = self.emitted.index(self.step(before))
-        self.emitted[place:place] = [Emitted(thunk, "other") for thunk in thunks]
-
-    def memory(self, results: Sequence[str] = (), **kinds: str) -> Memory:
+    def allocations(self, **kinds: str) -> list[Allocation]:
         """All allocations: parameters are the callers', all others temporary, but for what `kinds` says by name."""
         defaults = {"parameter": "parameter", "constant": "constant"}
         allocations = (
@@ -150,58 +132,58 @@ class Emission:
             | {"kind": kinds.get(one.name, defaults.get(one.opcode, "temporary"))}
             for index, one in enumerate(self._owners)
         )
-        return Memory(
-            [Allocation.model_validate(one) for one in allocations], list(map(self.place, results))
-        )
+        return [Allocation.model_validate(one) for one in allocations]
 
     def graph(self, results: Sequence[str], *, loops: bool = False, **kinds: str) -> Graph:
-        """The graph of the thunks, whose nodes cover the instructions.
+        """The graph of the steps, whose nodes cover the instructions.
 
         Args:
             results: Values, by name, that callers read in the end.
-            loops: Whether all thunks are in the body of a loop.
-            kinds: Of allocations, as for `memory`.
+            loops: Whether all steps are in the body of a loop.
+            kinds: Of allocations, as for `allocations`.
         """
-        memory = self.memory(results, **kinds)
-        steps = lower(
-            one.thunk.model_copy(update={"covers": (one.instruction,)}) for one in self.emitted
-        )
-        sequence = (loop(*steps, trip_count=2),) if loops else steps
-        graph = lift(sequence, memory.all_allocations, memory.results, self.hlo)
+        sequence = (loop(*self.steps, trip_count=2),) if loops else self.steps
+        places = list(map(self.place, results))
+        graph = lift(sequence, self.allocations(**kinds), places, self.hlo)
         check(graph)
         return graph
 
-    def _thunk(self, value: Instruction) -> p.Thunk:
-        if value.opcode == "while":
-            return self._loop(value)
-        if value.dot is not None:
-            operands = (
-                array_of(one.shape, self.place(one.name)) for one in (*value.operands, value)
-            )
-            return product(value.dot, *operands)
-        return p.Kernel(
-            operations=operations_of(value),
-            symbol=value.name,
-            workgroups=(1, 1, 1),
-            arguments=tuple(self.place(one.name) for one in value.operands),
-            results=(self.place(value.name),),
+    def _steps(self, computation: Computation) -> tuple[CoveringStep, ...]:
+        return tuple(
+            CoveringStep.of(self._step(one), [one.name])
+            for one in computation.instructions
+            if one.opcode not in _WITHOUT_THUNK
         )
 
-    def _loop(self, value: Instruction) -> p.While:
-        body, condition = (
-            tuple(
-                self._thunk(one).model_copy(update={"covers": (one.name,)})
-                for one in computation.instructions
-                if one.opcode not in _WITHOUT_THUNK
+    def _step(self, value: Instruction) -> Step:
+        if value.opcode == "while":
+            return self._loop(value)
+        operations = operations_of(value)
+        if value.dot is not None:
+            lhs, rhs, out = (
+                view_of(one.shape, self.place(one.name)) for one in (*value.operands, value)
             )
-            for computation in value.called
+            return Step(
+                op=dot_op(value.dot),
+                inputs={"lhs": lhs, "rhs": rhs},
+                outputs={"out": out},
+                operations=operations,
+            )
+        arguments = [View.of_bytes(self.place(one.name)) for one in value.operands]
+        return Step(
+            op=Kernel(symbol=value.name),
+            inputs=numbered("argument", arguments),
+            outputs=numbered("result", [View.of_bytes(self.place(value.name))]),
+            operations=operations,
         )
-        return p.While(
-            operations=0,
-            trip_count=None,
-            condition=condition,
-            condition_value=self.place(value.called[1].root.name),
-            body=body,
+
+    def _loop(self, value: Instruction) -> Step:
+        body, condition = value.called
+        goes_on = View.dense(self.place(condition.root.name), ElementType.BOOL, ())
+        return Step(
+            op=While(trip_count=None),
+            inputs={"condition": goes_on},
+            regions=(self._steps(condition), self._steps(body)),
         )
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from modelwheel.compiler.ir.assignment.assign import assign
-from modelwheel.compiler.ir.emitted import thunks as p
-from modelwheel.compiler.ir.emitted.lower import lower
+from modelwheel.compiler.ir.covering import CoveringStep
 from modelwheel.compiler.ir.graph_check import check
 from modelwheel.compiler.ir.lift import lift
 from modelwheel.compiler.passes.fuse_epilogues import FuseEpilogues
 from modelwheel.program.ops import Kernel
 from modelwheel.program.steps import Step
 from tests.support.modules import Emission
+from tests.support.programs import loop
 
 DENSE = """
 f {
@@ -46,18 +46,10 @@ def test_nodes_have_the_names_and_programs_have_none() -> None:
 
 
 def test_loops_cover_their_instruction() -> None:
-    (kernel,) = (one.thunk for one in Emission(DENSE).emitted if one.instruction == "f")
-    loop = p.While(
-        operations=0,
-        covers=("while.1",),
-        trip_count=2,
-        condition=(),
-        condition_value=None,
-        body=(kernel.model_copy(update={"covers": ("f",)}),),
-    )
     emission = Emission(DENSE)
-    memory = emission.memory(["f"])
-    graph = lift(lower([loop]), memory.all_allocations, memory.results)
+    (kernel,) = (one for one in emission.steps if one.covers == {"f"})
+    whole = CoveringStep.of(loop(kernel, trip_count=2), ["while.1"])
+    graph = lift([whole], emission.allocations(), [emission.place("f")])
     check(graph)
     assert [node.covers for node in graph.walk()] == [{"while.1"}, {"f"}]
     # Nobody has said what module the names are of.

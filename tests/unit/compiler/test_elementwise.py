@@ -9,6 +9,8 @@ from modelwheel.compiler.ir.graph import Graph, Node
 from modelwheel.compiler.passes.counted_loops import CountLoops
 from modelwheel.compiler.passes.elementwise_chains import ChainElementwise
 from modelwheel.program import ops
+from modelwheel.program.steps import Step
+from modelwheel.program.view import View
 from tests.support.graphs import lines_after
 from tests.support.interpreter import elements, evaluate
 from tests.support.modules import Emission
@@ -160,7 +162,7 @@ def test_state_is_not_written_before_all_of_it_is_read() -> None:
     halves = [x.model_copy(update={"offset": offset, "size": 96}) for offset in (0, 96)]
     cell = Emission(CELL, state, at=dict(zip(("gate", "both"), halves, strict=True)))
     order = ["value", "gate", "both"]
-    cell.emitted.sort(key=lambda one: order.index(one.instruction))
+    cell.steps.sort(key=lambda one: order.index(min(one.covers)))
     graph = cell.graph(["x"], loops=True, x="output")
     assert _kinds(graph) == ["elementwise", "kernel", "kernel"]
 
@@ -180,12 +182,8 @@ def test_steps_move_only_past_what_leaves_their_values_alone(
 ) -> None:
     state = ("x = f32[3,16] custom-call(input)", "x = f32[3,16] parameter(2)")
     cell = Emission(CELL, state)
-    _, other = cell.kernel("gate")
-    place = {"arguments": (), "results": (cell.place(spoiled),), "symbol": "other"}
-    cell.insert("value", other.model_copy(update=place))
-    cell.step("gate").thunk = other
-    emitted = [one for one in cell.emitted if one.instruction == "other"]
-    assert len(emitted) == 1
+    result = View.of_bytes(cell.place(spoiled))
+    cell.insert("value", Step(op=ops.Kernel(symbol="other"), outputs={"result0": result}))
     graph = cell.graph(["both", "x"], loops=True, both="output", x="output")
     assert _kinds(graph, rewrites=kinds.count("elementwise")) == kinds
 

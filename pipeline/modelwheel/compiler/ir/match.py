@@ -10,8 +10,6 @@ from ...dtypes import ElementType
 from ...errors import UnsupportedProgramError
 from ...program.arrays import Slice
 from ...program.view import View
-from .emitted import thunks as p
-from .emitted.thunks import Array
 from .hlo import Instruction, Shape
 
 _INTEGERS = (ElementType.BOOL, ElementType.INT32, ElementType.INT64)
@@ -122,27 +120,6 @@ def _behind_broadcasts(node: Instruction) -> Instruction:
     while node.opcode == "broadcast" and node.operands[0].shape.elements == 1:
         (node,) = node.operands
     return node
-
-
-def value_of(product: p.Product) -> Slice:
-    """Where the value of a product is."""
-    return product.epilogue.result if product.epilogue else product.arrays[-1].slice
-
-
-def array_of(shape: Shape, where: Slice) -> Array:
-    """Memory as an array of a shape.
-
-    Raises:
-        UnsupportedProgramError: Programs have no elements of its type.
-    """
-    if shape.element_type is None:
-        raise UnsupportedProgramError(f"XLA's element type {shape.primitive} is not supported")
-    return Array(
-        slice=where,
-        element_type=shape.element_type,
-        shape=shape.dimensions,
-        minor_to_major=shape.minor_to_major,
-    )
 
 
 def view_of(shape: Shape, where: Slice) -> View:

@@ -1,7 +1,7 @@
-"""Passes: rewrites of XLA's program. Those in `PIPELINE` work on the graph; the others run before, on thunks.
+"""Passes: rewrites of a program as a graph, everywhere in it.
 
-An optimised program is: thunks, rewritten by the old passes (`compiler/xla/decode.py` has their order); steps; a graph;
-this list, in its order; steps again, with memory.
+An optimised program is: the steps of XLA's thunks (`compiler/xla/decode.py`); a graph; this list, in its order; steps again,
+with memory.
 """
 
 from __future__ import annotations

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Generic, TypeAlias, TypeVar
+from typing import TypeAlias
 
 from ....dtypes import ElementType
-from ....program.arrays import Slice
-from ...ir.emitted import thunks as p
+from ...ir.graph import Operand
 from ...ir.hlo import Instruction
 from ...ir.match import behind_bitcasts, parameter_of, row_major, scalar_of
 from .activations import Activations
@@ -26,40 +25,33 @@ _PARTS: dict[tuple[str, str], str] = {
 }
 """The part that an operation is, by the kind of its other side."""
 
-_Array = TypeVar("_Array")
-"""What says where an array is: a slice of memory, or an operand of a node."""
-Part: TypeAlias = "Slice | float | str"
+Part: TypeAlias = "Operand | float | str"
 """A part of an epilogue: where values are, a limit, or an activation."""
 
 
 @dataclass
-class Parts(Generic[_Array]):
+class Parts:
     """The parts of an epilogue by name, and the instructions whose values they are."""
 
-    named: dict[str, _Array | float | str] = field(default_factory=dict)
+    named: dict[str, Part] = field(default_factory=dict)
     sources: list[Instruction] = field(default_factory=list)
     """Instructions outside of the fusion."""
 
 
-def epilogue_of(result: Slice, parts: Mapping[str, Part]) -> p.Epilogue:
-    """An epilogue of some parts."""
-    return p.Epilogue(result=result).model_copy(update=dict(parts))
-
-
-Elsewhere: TypeAlias = Callable[[Instruction], "tuple[_Array, Instruction] | None"]
+Elsewhere: TypeAlias = Callable[[Instruction], "tuple[Operand, Instruction] | None"]
 """Finds a value that a fusion computes, but not from its product: where it is in memory, and the instruction that it is of."""
 
 
-class FusionReader(Generic[_Array]):
+class FusionReader:
     """The computation of a fusion, read as parts of an epilogue of one of its parameters."""
 
     def __init__(
         self,
         fusion: Instruction,
         product: int,
-        arguments: Sequence[_Array],
+        arguments: Sequence[Operand],
         columns: int,
-        elsewhere: Elsewhere[_Array] = lambda _: None,
+        elsewhere: Elsewhere = lambda _: None,
     ) -> None:
         self._fusion = fusion
         self._product = product
@@ -69,7 +61,7 @@ class FusionReader(Generic[_Array]):
         self._activations = Activations()
         self._sources: list[Instruction] = []
 
-    def parts(self, root: Instruction) -> Parts[_Array] | None:
+    def parts(self, root: Instruction) -> Parts | None:
         """The parts from the product to an instruction, or None if it is anything else or in another order."""
         self._sources = []
         chain = self._chain(root)
@@ -82,7 +74,7 @@ class FusionReader(Generic[_Array]):
         in_order = all(before < after for before, after in pairwise(positions))
         return Parts(dict(chain), self._sources) if in_order else None
 
-    def _chain(self, node: Instruction) -> list[tuple[str, _Array | float | str]] | None:
+    def _chain(self, node: Instruction) -> list[tuple[str, Part]] | None:
         """The parts from the product to a node."""
         if node.shape.element_type != ElementType.FLOAT32:
             return None
@@ -120,12 +112,12 @@ class FusionReader(Generic[_Array]):
 
     def _part(
         self, operation: str, other: Instruction, node: Instruction
-    ) -> tuple[str, _Array | float | str] | None:
+    ) -> tuple[str, Part] | None:
         """The part that an operation with the value of another node is."""
         # The sums themselves are not kept for a second use.
         if other.shape.element_type != ElementType.FLOAT32 or self._reads_product(other):
             return None
-        value: _Array | float | None
+        value: Operand | float | None
         if other.opcode == "parameter":
             kind = "array"
             value = self._argument(other.parameter_number)
@@ -140,12 +132,12 @@ class FusionReader(Generic[_Array]):
         name = _PARTS.get((operation, kind))
         return (name, value) if name is not None and value is not None else None
 
-    def _argument(self, number: int) -> _Array:
+    def _argument(self, number: int) -> Operand:
         """Where a parameter is."""
         self._sources.append(behind_bitcasts(self._fusion.operands[number]))
         return self._arguments[number]
 
-    def _other_array(self, other: Instruction, node: Instruction) -> _Array | None:
+    def _other_array(self, other: Instruction, node: Instruction) -> Operand | None:
         """Where the value of a node is that the fusion need not compute."""
         found = self._elsewhere(other) if other.shape == node.shape else None
         if found is None:
@@ -153,7 +145,7 @@ class FusionReader(Generic[_Array]):
         self._sources.append(found[1])
         return found[0]
 
-    def _per_column(self, node: Instruction) -> _Array | None:
+    def _per_column(self, node: Instruction) -> Operand | None:
         """The parameter with a value for each column that a node repeats in every row."""
         if node.opcode != "broadcast":
             return None

@@ -53,8 +53,8 @@ def read_parts(
     fusion: Instruction,
     number: int,
     node: Instruction,
-    elsewhere: Elsewhere[Operand] = lambda _: None,
-) -> Parts[Operand] | None:
+    elsewhere: Elsewhere = lambda _: None,
+) -> Parts | None:
     """The parts of an epilogue from a product to an instruction of a fusion.
 
     Args:

@@ -1,1 +1,0 @@
-"""Records of what XLA emits, with memory in them: the form of the passes that are not on the graph yet."""
