@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from modelwheel.compiler.ir.counters import Linear, count
 from modelwheel.compiler.ir.graph import Graph
 from modelwheel.compiler.ir.lift import lift
+from modelwheel.compiler.ir.loops.counters import Linear, count
 from modelwheel.compiler.passes.counted_loops import CountLoops
 from modelwheel.compiler.passes.loop_products import HoistProducts
 from modelwheel.program.arrays import Allocation, Slice, overlap

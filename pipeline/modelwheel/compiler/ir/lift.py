@@ -29,8 +29,8 @@ from .covering import covers_of
 from .erasing import tidy
 from .graph import INSIDE, Carried, Graph, Join, Node, Operand, Piece, Region, Result, Value
 from .hlo import Module
-from .loop_bodies import is_overwritten
-from .loop_state import split_state
+from .loops.loop_bodies import is_overwritten
+from .loops.loop_state import split_state
 
 
 def lift(

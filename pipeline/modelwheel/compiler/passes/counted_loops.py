@@ -21,18 +21,18 @@ readers can read memory that moves; XLA's kernels need it aligned. Bits: the sam
 from __future__ import annotations
 
 from ...program.ops import Copy, While
-from ..ir.counters import Counters, counters_of
 from ..ir.erasing import erase_dead
 from ..ir.graph import Graph, Node
 from ..ir.hlo import Instruction
-from ..ir.loop_bodies import (
+from ..ir.loops.counters import Counters, counters_of
+from ..ir.loops.loop_bodies import (
     body_of,
     forget_overwritten,
     is_inside,
     may_be_elsewhere,
     set_trip_count,
 )
-from ..ir.windows import read_window, written_window
+from ..ir.loops.windows import read_window, written_window
 
 
 class CountLoops:

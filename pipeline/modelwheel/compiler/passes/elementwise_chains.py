@@ -23,10 +23,10 @@ from ...program.expr import ACTIVATIONS
 from ...program.ops import Copy, Elementwise, Kernel, While
 from ...program.view import View
 from ..ir.assignment.ties import Ties
-from ..ir.counters import Counters, counters_of
 from ..ir.erasing import erase_dead
 from ..ir.graph import Graph, Node, Operand, Region, Result, Value
 from ..ir.hlo import Instruction
+from ..ir.loops.counters import Counters, counters_of
 from .match.elementwise_code import Code, Reader, Source
 
 _FLOAT = ElementType.FLOAT32

@@ -22,7 +22,7 @@ from ...program.arrays import Slice
 from ...program.ops import Dot, While
 from ...program.view import View, dense_strides
 from ..ir.graph import INSIDE, Graph, Node, Operand, Result, Value
-from ..ir.loop_bodies import body_of, is_inside, may_be_elsewhere
+from ..ir.loops.loop_bodies import body_of, is_inside, may_be_elsewhere
 
 _MOST_BYTES = 128 << 10
 """Of the results of a product in all iterations. Larger ones leave the cache before they are read, and take memory."""

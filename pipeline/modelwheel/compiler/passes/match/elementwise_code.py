@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from ....dtypes import ElementType
 from ....program.expr import ACTIVATIONS, Expression, Opcode, Operation
 from ....program.view import View
-from ...ir.counters import Counters
 from ...ir.graph import Node, Operand, Value
 from ...ir.hlo import Instruction
+from ...ir.loops.counters import Counters
+from ...ir.loops.windows import part_of
 from ...ir.match import behind_bitcasts, parameter_of, row_major, scalar_of
-from ...ir.windows import part_of
 from .activations import Activations
 
 _ARITHMETIC: Mapping[str, Opcode] = {

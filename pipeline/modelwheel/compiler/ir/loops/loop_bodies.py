@@ -14,10 +14,10 @@ it before, it needs none to begin with.
 
 from __future__ import annotations
 
-from ...program.aliases import has_all_bytes
-from ...program.arrays import ALIGNMENT
-from ...program.ops import Convolution, Dot, While
-from .graph import Carried, Graph, Join, Node, Operand, Value
+from ....program.aliases import has_all_bytes
+from ....program.arrays import ALIGNMENT
+from ....program.ops import Convolution, Dot, While
+from ..graph import Carried, Graph, Join, Node, Operand, Value
 
 
 def body_of(loop: Node) -> list[Node]:

@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ...dtypes import ElementType
-from ...program.ops import While
-from .graph import Graph, Node
-from .hlo import Instruction
-from .match import behind_bitcasts, integer_of
+from ....dtypes import ElementType
+from ....program.ops import While
+from ..graph import Graph, Node
+from ..hlo import Instruction
+from ..match import behind_bitcasts, integer_of
 
 _LARGEST = (1 << 31) - 1
 

@@ -11,12 +11,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ...program.arrays import Slice
-from ...program.view import View
+from ....program.arrays import Slice
+from ....program.view import View
+from ..graph import Node, Operand, Result
+from ..hlo import Instruction, Shape
+from ..match import behind_bitcasts, parameter_of
 from .counters import Counters, Linear
-from .graph import Node, Operand, Result
-from .hlo import Instruction, Shape
-from .match import behind_bitcasts, parameter_of
 
 
 def read_window(counters: Counters, fusion: Instruction, kernel: Node) -> Operand | None:

@@ -16,11 +16,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from ...program.arrays import Slice
-from ...program.ops import While
-from ...program.view import View
-from .erasing import tidy
-from .graph import INSIDE, Carried, Graph, Join, Node, Operand, Part, Piece, Result, Value
+from ....program.arrays import Slice
+from ....program.ops import While
+from ....program.view import View
+from ..erasing import tidy
+from ..graph import INSIDE, Carried, Graph, Join, Node, Operand, Part, Piece, Result, Value
 
 
 def split_state(graph: Graph) -> None:
