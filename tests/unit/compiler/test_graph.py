@@ -12,6 +12,7 @@ from modelwheel.compiler.ir.erasing import erase_dead
 from modelwheel.compiler.ir.graph import Graph, Node, Operand, Result
 from modelwheel.compiler.ir.graph_check import InvalidGraphError, check
 from modelwheel.compiler.ir.lift import lift
+from modelwheel.compiler.ir.loops.loop_bodies import set_trip_count
 from modelwheel.compiler.passes import optimise
 from modelwheel.program import ops
 from modelwheel.program.arrays import Allocation, Slice
@@ -109,6 +110,26 @@ def test_a_reader_may_read_another_value() -> None:
     assert erase_dead(graph) == 1
     check(graph)
     assert _symbols(graph) == ["f", "g"]
+
+
+def test_a_loop_may_be_counted_if_its_body_uses_nothing_that_the_condition_changes() -> None:
+    flag = part(A, 256, 1)
+    body = kernel(part(A, 64), part(A), symbol="body")
+    changes = kernel(part(A), part(A, 64), symbol="changes")
+    for condition, known in (([changes], False), ([], True)):
+        test = kernel(part(A), flag, symbol="test")
+        graph = _graph(
+            _named("f", part(X), part(A)),
+            _named("g", part(X), part(A, 64)),
+            loop(body, trip_count=None, condition=(*condition, test), value=flag),
+            results=[part(A)],
+        )
+        node = graph.body.nodes[-1]
+        assert set_trip_count(graph, node, 3) is known
+        check(graph)
+        assert len(node.regions[0].nodes) == (0 if known else 2)
+        assert node.op == ops.While(trip_count=3 if known else None)
+        assign(graph)
 
 
 def test_temporaries_of_different_times_share_memory() -> None:

@@ -261,6 +261,65 @@ def test_the_body_may_compute_the_condition_of_the_next_iteration() -> None:
     )
 
 
+def test_scratch_memory_in_the_place_of_a_state_is_no_state() -> None:
+    """XLA needs no other place for it while nobody needs the state."""
+    flag, scratch, state = part(A, 16, 1), part(A, 0, 256), part(A, 192)
+    condition = (kernel(state, flag, symbol="goes_on"),)
+    body = (
+        kernel(state, part(A, 256), symbol="f"),
+        kernel(part(A, 256), scratch, symbol="g"),
+        kernel(part(A, 256), part(A, 64), symbol="h"),
+        kernel((part(A, 0, 192), part(A, 256)), state, symbol="k"),
+    )
+    steps = [
+        kernel(part(X), scratch, symbol="others"),
+        kernel(part(X), state, symbol="begin"),
+        loop(*body, trip_count=None, condition=condition, value=flag),
+    ]
+    assert _is(
+        _text(steps, state),
+        """
+        %1 u8[256] = kernel %0 u8[64] {symbol=others}
+        %2 u8[64] = kernel %0 u8[64] {symbol=begin}
+        %3 = while condition=%4 pred[] (%2) {trip_count=null}
+          condition(%5):
+            %4 u8[1] = kernel %5 u8[64] {symbol=goes_on}
+            yield %5
+          body(%6):
+            %7 u8[64] = kernel %6 u8[64] {symbol=f}
+            %8 u8[256] = kernel %7 u8[64] {symbol=g}
+            %9 u8[64] = kernel %7 u8[64] {symbol=h}
+            %10 u8[192] = join %8 u8[64], %9 u8[64], %8+128 u8[64]
+            %11 u8[64] = kernel %10 u8[192], %7 u8[64] {symbol=k}
+            yield %11
+        return %3
+        """,
+    )
+
+
+def test_a_state_of_several_pieces_stays_one_where_it_is_read_as_one() -> None:
+    body = (
+        kernel(part(A, 0, 128), part(A, 192, 128), symbol="f"),
+        kernel(part(A, 192, 128), part(A, 0, 160), symbol="scratch"),
+        kernel(part(A, 192, 128), part(A, 64), symbol="g"),
+    )
+    steps = [kernel(part(X), part(A, 0, 320)), loop(*body, trip_count=3)]
+    assert _is(
+        _text(steps, part(A, 0, 128)),
+        """
+        %1 u8[320] = kernel %0 u8[64] {symbol=k}
+        %2 = while (%1) {trip_count=3}
+          body(%3):
+            %4 u8[128] = kernel %3 u8[128] {symbol=f}
+            %5 u8[160] = kernel %4 u8[128] {symbol=scratch}
+            %6 u8[64] = kernel %4 u8[128] {symbol=g}
+            %7 u8[128] = join %5 u8[64], %6 u8[64]
+            yield %7
+        return %2
+        """,
+    )
+
+
 def test_branches_leave_what_they_write() -> None:
     """A branch that leaves memory alone hands on what was there."""
     index = part(X, 0, 4)

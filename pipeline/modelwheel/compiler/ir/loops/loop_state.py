@@ -8,7 +8,7 @@
         %6 u8[256] = join %4 u8[192], %5 u8[64]             yield %5
         yield %6
 
-Bytes that nobody reads before they are written are no state, and what no iteration changes is what was there before.
+Bytes that nobody reads before they are written are no state.
 """
 
 from __future__ import annotations
@@ -24,12 +24,14 @@ from ..graph import INSIDE, Carried, Graph, Join, Node, Operand, Part, Piece, Re
 
 
 def split_state(graph: Graph) -> None:
-    """Splits the state of all loops into what is read of it."""
+    """Splits the state of all loops into what is read of it. Values stay where XLA has them."""
+    changed = graph.changed
     for loop in reversed([node for node in graph.walk() if isinstance(node.op, While)]):
         _find_condition(graph, loop)
         split = [_Splitting(graph, loop, carried).apply() for carried in list(loop.carried)]
         if any(split):
             tidy(graph)
+    graph.changed = changed
 
 
 def _find_condition(graph: Graph, loop: Node) -> None:
