@@ -301,6 +301,68 @@ def test_an_epilogue_comes_along_if_it_has_values_for_columns(rows: int, step: i
     assert f"kernel %3{'+128i' if step > 0 else '+512-128i'} u8[128]" in after
 
 
+def test_loops_in_loops_are_counted_too() -> None:
+    """A product of all iterations of the inner loop is computed in each iteration of the outer one."""
+    main = LOOP.index("ENTRY main {")
+    outer = """
+        again {
+          around = (s32[], f32[5,2,16]) parameter(0)
+          k0 = s32[] get-tuple-element(around), index=0
+          given = f32[5,2,16] get-tuple-element(around), index=1
+          k = s32[] copy(k0)
+          more = s32[] constant(1)
+          later = s32[] add(k, more)
+          x = f32[5,2,16] copy(given)
+          start = s32[] constant(0)
+          begin = s32[] copy(start)
+          zero = f32[] constant(0)
+          zeros = f32[5,2,16] broadcast(zero), dimensions={}
+          entering = (s32[], f32[5,2,16], f32[5,2,16]) tuple(begin, zeros, x)
+          inner = (s32[], f32[5,2,16], f32[5,2,16]) while(entering), condition=condition, body=body
+          made = f32[5,2,16] get-tuple-element(inner), index=1
+          left = f32[5,2,16] copy(made)
+          ROOT next_around = (s32[], f32[5,2,16]) tuple(later, left)
+        }
+
+        fewer {
+          around = (s32[], f32[5,2,16]) parameter(0)
+          l = s32[] get-tuple-element(around), index=0
+          most = s32[] constant(3)
+          ROOT goes_on = pred[] compare(l, most), direction=LT
+        }
+
+        ENTRY main {
+          first = s32[] constant(0)
+          before = s32[] copy(first)
+          input = f32[5,2,16] parameter(0)
+          array = f32[5,2,16] copy(input)
+          state0 = (s32[], f32[5,2,16]) tuple(before, array)
+          loop = (s32[], f32[5,2,16]) while(state0), condition=fewer, body=again
+          y = f32[5,2,16] get-tuple-element(loop), index=1
+          ROOT results = (f32[5,2,16]) tuple(y)
+        }
+    """
+    graph = Emission(LOOP[:main] + outer).graph(["y"], loops=False, y="output")
+    assert CountLoops().run(graph) == 4
+    assert lines_after(HoistProducts(), graph, rewrites=1) == [
+        "%2 u8[640] = kernel %0 u8[640] {symbol=array}",
+        "%3 = while (%2) {trip_count=3}",
+        "  body(%4):",
+        "    %5 u8[640] = kernel %4 u8[640] {symbol=x}",
+        (
+            "    %6 f32[10,32] = dot %5 f32[10,16], %1 f32[16,32]"
+            " {lhs_contracting=[1], rhs_contracting=[0]}"
+        ),
+        "    %7 = while (undefined) {trip_count=5}",
+        "      body(%8):",
+        "        %9 u8[128] = kernel %6+256i u8[256] {symbol=gates}",
+        "        %10+128i u8[128] into %8 = copy %9 u8[128]",
+        "        yield %10",
+        "    %11 u8[640] = kernel %7 u8[640] {symbol=left}",
+        "    yield %11",
+    ]
+
+
 def test_counters_stay_where_they_are_read() -> None:
     graph = _graph(("tuple(y)", "tuple(y, n)"), results=("y", "n"))
     lines = lines_after(CountLoops(), graph, rewrites=3)

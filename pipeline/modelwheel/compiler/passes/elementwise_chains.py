@@ -47,10 +47,9 @@ class ChainElementwise:
             ]
             regions = [r for node in inner for r in node.regions]
             made += sum(_chain(graph, region, None) for region in regions)
+        # Masks are read where they are: perhaps nothing else needs the counters.
         if made:
-            erase_dead(
-                graph
-            )  # Chains read masks where they are: nothing else may need the counters.
+            erase_dead(graph)
         return made
 
 
