@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from modelwheel.bench.profile import Profile
-from modelwheel.compiler.passes import PIPELINE
 from modelwheel.bench.results import OURS, Benchmark
+from modelwheel.compiler.passes import PIPELINE
 from modelwheel.errors import UsageError
 from modelwheel.levels import cpu_level
 from modelwheel.platforms import machine

@@ -14,7 +14,7 @@ from .steps import Step
 from .view import View
 from .walk import slices, total, walk
 
-PROGRAM_VERSION = 45
+PROGRAM_VERSION = 46
 """Raised when a field of a program, step or operation changes its meaning; part of every compile key."""
 
 
