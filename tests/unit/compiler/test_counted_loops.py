@@ -211,6 +211,32 @@ def test_a_part_of_the_array_is_multiplied_if_the_loop_reads_no_more() -> None:
     assert update == "    %8+128+128i u8[128] into %6 = copy %7 u8[128]"
 
 
+@pytest.mark.parametrize(
+    ("changes", "is_known"),
+    [
+        ([], True),
+        ([_start(4), _step(-1), _limit(0), _direction("GE")], True),
+        ([_start(-5), _limit(0)], True),  # from the end of the array
+        ([_start(-2), _limit(3)], False),  # from its end, then from its start
+    ],
+)
+def test_indices_may_be_counted_from_the_end(
+    changes: list[tuple[str, str]], is_known: bool
+) -> None:
+    """i < 0 ? i + extent : i"""
+    index = """none = s32[] constant(0)
+  extent = s32[] constant(5)
+  below = pred[] compare(i, none), direction=LT
+  fromend = s32[] add(i, extent)
+  index = s32[] select(below, fromend, i)
+  slice = f32"""
+    wrapped = [("slice = f32", index), ("fusion(source, i)", "fusion(source, index)")]
+    graph = _graph(*changes, *wrapped)
+    CountLoops().run(graph)
+    (product,) = (node for node in graph.walk() if node.op.kind == "dot")
+    assert bool(product.inputs["lhs"].view.slice.step) is is_known
+
+
 def test_parts_apart_from_each_other_are_read_where_they_are() -> None:
     lines = _hoisted(_step(2), rewrites=0)
     assert any("dot %1+256i f32[2,16]" in line for line in lines)

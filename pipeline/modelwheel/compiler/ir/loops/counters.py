@@ -154,8 +154,23 @@ class _Reader:
                 if one is None or other is None:
                     return None
                 return one + (other if node.opcode == "add" else -other)
+            case "select":
+                # Frameworks count negative indices from the end of an array: i < 0 ? i + extent : i.
+                holds = self._holds(operands[0], parameters)
+                return None if holds is None else self.value(operands[2 - holds], parameters)
             case _:
                 return None
+
+    def _holds(self, node: Instruction, parameters: _Parameters | None) -> bool | None:
+        """Whether a comparison holds in all iterations (True) or in none; None if that differs or is not known."""
+        if node.opcode != "compare" or node.direction not in _SIGNS or not self._trip_count:
+            return None
+        one, other = (self.value(operand, parameters) for operand in node.operands)
+        if one is None or other is None:
+            return None
+        ends = (0, self._trip_count - 1)
+        found = {_SIGNS[node.direction]((one + -other).at(iteration)) for iteration in ends}
+        return found.pop() if len(found) == 1 else None
 
     def iterations(self, node: Instruction, parameters: _Parameters | None = None) -> int | None:
         """In how many iterations, from the first one on, a predicate holds; None if that is not known."""
@@ -182,6 +197,14 @@ def _iterations_below_zero(number: Linear) -> int | None:
         return 0
     return -(number.start // number.step) if number.step > 0 else None
 
+
+_SIGNS: Mapping[str, Callable[[int], bool]] = {
+    "LT": lambda difference: difference < 0,
+    "LE": lambda difference: difference <= 0,
+    "GT": lambda difference: difference > 0,
+    "GE": lambda difference: difference >= 0,
+}
+"""By the direction of a comparison, whether it holds."""
 
 _ORDERS: Mapping[str, Callable[[Linear], int | None]] = {
     "LT": _iterations_below_zero,
