@@ -15,18 +15,18 @@ reads, ends it. Bits: the operations of the kernels in their order; activations 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ...dtypes import ElementType
 from ...program.expr import ACTIVATIONS
 from ...program.ops import Copy, Elementwise, Kernel, While
 from ...program.view import View
-from ..ir.assignment.ties import Ties
 from ..ir.erasing import erase_dead
 from ..ir.graph import Graph, Node, Operand, Region, Result, Value
 from ..ir.hlo import Instruction
 from ..ir.loops.counters import Counters, counters_of
+from ..ir.ordering import common, may_pass, piece_of, tied
 from .match.elementwise_code import Code, Reader, Source
 
 _FLOAT = ElementType.FLOAT32
@@ -59,7 +59,8 @@ class _Chain:
 
     rows: int
     columns: int
-    memory: _Memory
+    candidates: Collection[Node]
+    """Nodes that may become part of chains: where XLA has their results does not matter."""
     code: Code = field(default_factory=Code)
     members: list[Node] = field(default_factory=list)
     reads: list[Operand] = field(default_factory=list)
@@ -91,7 +92,7 @@ class _Chain:
         if result.base is not None and result.base.value in self.stores:
             return False
         # Rows would be written before others that are in the same memory are read.
-        spoils = any(self.memory.spoils(result, read) for read in (*self.reads, *source.reads))
+        spoils = any(self._spoils(result, read) for read in (*self.reads, *source.reads))
         if spoils and written:
             return False
         if spoils:
@@ -109,41 +110,20 @@ class _Chain:
     def conflicts(self, graph: Graph, node: Node) -> bool:
         """Whether the chain cannot run after a node that comes after some of it."""
         inner = [one for region in node.regions for one in graph.walk(region)]
-        for one in (node, *inner):
-            if any(value in self.stores for value in one.used):
-                return True
-            changed = [*one.values, *(a for c in one.carried for a in c.arguments if a)]
-            if any(self.memory.changes(value, read) for value in changed for read in self.reads):
-                return True
-        return False
+        if any(value in self.stores for one in (node, *inner) for value in one.used):
+            return True
+        return not may_pass(graph, [node], reads=list(map(piece_of, self.reads)))
 
-
-@dataclass
-class _Memory:
-    """What must be in one place: nodes that become part of a chain leave their results anywhere."""
-
-    all: Ties
-    without_chains: Ties
-
-    def spoils(self, result: Result, read: Operand) -> bool:
-        """Whether a result is in the memory that a chain reads, and not element by element."""
-        written = result.view.slice
-        distance = self.without_chains.distance(read.value, result.value)
+    def _spoils(self, result: Result, read: Operand) -> bool:
+        """Whether a result is in the memory that the chain reads, and not element by element."""
+        places = tied(read.value, self.candidates)
+        distance = places.get(result.value)
         if distance is None:
             return False
-        moved = written.model_copy(update={"offset": written.offset + distance})
-        if result.view.model_copy(update={"slice": moved}) == read.view:
+        written = Operand(result.value, result.view)
+        if written.moved(read.value, distance) == read:
             return False
-        return self.without_chains.overlap(read.value, read.view.slice, result.value, written)
-
-    def changes(self, value: Value, read: Operand) -> bool:
-        """Whether a value has some of the memory that a chain reads."""
-        whole = View.of_bytes(
-            read.view.slice.model_copy(update={"offset": 0, "size": value.size, "step": 0})
-        )
-        return value is not read.value and self.all.overlap(
-            read.value, read.view.slice, value, whole.slice
-        )
+        return common(piece_of(read), piece_of(written), places) is not None
 
 
 def _chain(graph: Graph, region: Region, counters: Counters | None) -> int:
@@ -151,7 +131,7 @@ def _chain(graph: Graph, region: Region, counters: Counters | None) -> int:
     candidates = {node for node in region.nodes if _extent(graph, node) is not None}
     if not candidates:
         return 0
-    chains = _Chains(graph, region.nodes, counters, _Memory(Ties(graph), Ties(graph, candidates)))
+    chains = _Chains(graph, region.nodes, counters, candidates)
     return sum(_finish(graph, chain) for chain in chains.all())
 
 
@@ -182,7 +162,7 @@ class _Chains:
     graph: Graph
     nodes: Sequence[Node]
     counters: Counters | None
-    memory: _Memory
+    candidates: Collection[Node]
     written: list[Node] = field(default_factory=list)
     """Nodes whose values others read, so that they are written."""
 
@@ -207,7 +187,7 @@ class _Chains:
             if chain is not None and self._is_added(chain, node):
                 continue
             extent = _extent(self.graph, node)
-            other = None if extent is None else _Chain(*extent, self.memory)
+            other = None if extent is None else _Chain(*extent, self.candidates)
             begins = other is not None and self._is_added(other, node)
             if chain is not None and (begins or chain.conflicts(self.graph, node)):
                 yield chain

@@ -15,12 +15,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from ....program.aliases import alias_of
 from ....program.arrays import Allocation, Slice, overlap
 from ....program.steps import Step
-from ..graph import Graph, Join, Piece, Region, Value
+from ..graph import Graph, Join, Node, Piece, Region, Value
 from .blocks import Block, Place, Use, plan
 from .in_place import in_place, over_addend, placed
 from .lifetimes import Lifetimes
-from .proof import prove
-from .ties import Ties
+from .proof import UnprovenError, named, prove
 
 
 def assign(graph: Graph) -> tuple[tuple[Step, ...], tuple[Allocation, ...]]:
@@ -76,13 +75,15 @@ class _Memory:
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         self._lifetimes = Lifetimes(graph)
+        self._parents: dict[Value, tuple[Value, int]] = {}
         self._apart = list(_apart(graph))
         self._trusted = not graph.changed
-        self._ties = Ties(graph)
+        for node in graph.walk():
+            self._tie_what_must_be(node)
         for node in graph.walk():
             for value, piece in in_place(node):
                 if self._lifetimes.ends(piece, node) and self._may_meet(value, piece.value):
-                    self._ties.tie(node, value, piece)
+                    self._tie(node, value, piece)
 
     def places(self, shared: int) -> tuple[dict[Value, Slice], int]:
         """Where each value is, and the bytes of the shared allocation."""
@@ -91,7 +92,7 @@ class _Memory:
         pinned: set[Value] = set()
         members = []
         for value in self._lifetimes.values:
-            first, way = self._ties.first(value)
+            first, way = self._first(value)
             members.append((value, first, way))
             own = uses.setdefault(first, [])
             own += (_moved(use, way) for use in self._lifetimes.of(value))
@@ -100,7 +101,7 @@ class _Memory:
             if value.source in ("parameter", "constant"):
                 pinned.add(first)
         for piece, part in self._graph.results:
-            first, way = self._ties.first(piece.value)
+            first, way = self._first(piece.value)
             homes[first] = Place(part.allocation, part.offset - way - piece.offset)
             pinned.add(first)
         blocks = {
@@ -129,7 +130,7 @@ class _Memory:
         temporary = {a.index for a in self._graph.allocations if a.kind == "temporary"}
         blocks: dict[Value, list[Value]] = {}
         for value in self._lifetimes.values:
-            blocks.setdefault(self._ties.first(value)[0], []).append(value)
+            blocks.setdefault(self._first(value)[0], []).append(value)
             if value.home is not None and value.home.allocation not in temporary:
                 fixed.add(value)
         replaced = 0
@@ -137,12 +138,12 @@ class _Memory:
             if (found := over_addend(node)) is None:
                 continue
             value, piece = found
-            first, second = self._ties.first(value)[0], self._ties.first(piece.value)[0]
+            first, second = self._first(value)[0], self._first(piece.value)[0]
             if first is second or not fixed.isdisjoint(blocks[first] + blocks[second]):
                 continue
             may = self._may_meet(value, piece.value)
             if may and self._may_replace(value, piece, blocks[first], blocks[second]):
-                self._ties.tie(node, value, piece)
+                self._tie(node, value, piece)
                 blocks[first] += blocks.pop(second)
                 replaced += 1
         self._trusted &= not replaced
@@ -152,12 +153,10 @@ class _Memory:
         self, value: Value, piece: Piece, ours: Sequence[Value], theirs: Sequence[Value]
     ) -> bool:
         """Whether two blocks can be one, in which a value is where some bytes of another one end."""
-        distance = (
-            self._ties.first(value)[1] + piece.at - piece.offset - self._ties.first(piece.value)[1]
-        )
+        distance = self._first(value)[1] + piece.at - piece.offset - self._first(piece.value)[1]
         for mine in ours:
             for other in theirs:
-                way = distance + self._ties.first(other)[1] - self._ties.first(mine)[1]
+                way = distance + self._first(other)[1] - self._first(mine)[1]
                 is_end = mine is value and other is piece.value
                 for use in self._lifetimes.of(mine):
                     for before in self._lifetimes.of(other):
@@ -167,12 +166,56 @@ class _Memory:
                             return False
         return True
 
+    def _tie_what_must_be(self, node: Node) -> None:
+        """Ties what must be in one place."""
+        if isinstance(node.op, Join):
+            (whole,) = (result.value for result in node.outputs.values())
+            for operand, at in zip(node.inputs.values(), node.op.places, strict=True):
+                part = operand.view.slice
+                self._tie(node, whole, Piece(operand.value, part.offset, part.size, at))
+            return
+        for result in node.outputs.values():
+            for piece in (result.base, *result.near):
+                self._tie(node, result.value, piece)
+        for carried in node.carried:
+            for piece in (carried.initial, *carried.results):
+                self._tie(node, carried.value, piece)
+            for argument in carried.arguments:
+                if argument is not None:
+                    self._tie(node, carried.value, Piece(argument, 0, argument.size))
+
     def _may_meet(self, value: Value, other: Value) -> bool:
         """Whether the blocks of two values may be one."""
-        both = {self._ties.first(value)[0], self._ties.first(other)[0]}
+        both = {self._first(value)[0], self._first(other)[0]}
         return len(both) == 1 or not any(
-            {self._ties.first(one)[0] for one in pair} == both for pair in self._apart
+            {self._first(one)[0] for one in pair} == both for pair in self._apart
         )
+
+    def _tie(self, node: Node, value: Value, piece: Piece | None) -> None:
+        """Puts bytes of one value where another one has them."""
+        if piece is None:
+            return
+        (first, way), (second, other) = self._first(value), self._first(piece.value)
+        distance = way + piece.at - piece.offset - other
+        if first is not second:
+            self._parents[second] = (first, distance)
+        elif distance:
+            raise UnprovenError(f"{named(node)} needs a value in two places")
+
+    def _first(self, value: Value) -> tuple[Value, int]:
+        """The first value of a block, and how far behind it a value of the block is."""
+        path: list[Value] = []
+        way = 0
+        while value in self._parents:
+            path.append(value)
+            value, step = self._parents[value]
+            way += step
+        left = way
+        for other in path:
+            _, step = self._parents[other]
+            self._parents[other] = (value, left)
+            left -= step
+        return value, way
 
 
 def _moved(use: Use, way: int) -> Use:
