@@ -50,8 +50,8 @@ class Pass(Protocol):
 
 PIPELINE: tuple[Pass, ...] = (
     RecogniseKernels(),  # First: the others look for operations, not for kernels.
-    FuseAttention(),  # Before all that changes kernels: those that it replaces would become parts of the products before and behind.
     CountLoops(),  # Windows of arrays are to be known to all that look at what products read.
+    FuseAttention(),  # Before kernels that it replaces become parts of products or chains.
     WriteConcatenations(),  # Before epilogues: what it copies, it does not compute from a product any more.
     FuseEpilogues(),  # Before products are put together or moved: they are final then.
     WritePieces(),  # The products whose results are copied have their epilogues.

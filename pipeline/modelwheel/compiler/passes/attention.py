@@ -189,12 +189,12 @@ def _finished(nodes: _Nodes, kernel: Node, source: Source) -> tuple[Node, Node] 
             continue
         if not nodes.is_only_read_once(operand.value):
             continue
-        parts = read_parts(product, kernel, fusion, number, source.node)
-        if parts is None or not parts.named:
+        parts = read_parts(nodes.graph, product, kernel, fusion, number, source.node)
+        if not parts:
             continue
         (result,) = kernel.outputs.values()
         plain = Result(result.value, result.view)
-        finished = with_parts(nodes.graph, product, kernel, parts.named, plain)
+        finished = with_parts(nodes.graph, product, kernel, parts, plain)
         if finished is not None:
             return product, finished
     return None

@@ -35,8 +35,9 @@ from ..ir.hlo import Instruction
 from ..ir.match import view_of
 from ..ir.ordering import may_pass, over_operands, piece_of
 from ..ir.product_ops import dot_op
+from .match.epilogue_parts import Named
 from .match.kernel_values import KernelValues, between, fusion_of, is_before, whole
-from .match.product_epilogues import Named, finished, read_parts, with_parts
+from .match.product_epilogues import finished, read_parts, with_parts
 from .recognise.kernel_calls import KernelCall
 from .recognise.paddings import Padding, padding_of
 from .recognise.poolings import Pooled, mean_of_values, scaling
@@ -148,8 +149,10 @@ class _Join:
 
     def _parts(self, number: int, node: Instruction) -> Named:
         """The parts of the epilogue up to an instruction of the fusion; empty if it is anything else."""
-        found = read_parts(self.product, self.kernel, self.fusion, number, node, self._elsewhere)
-        return {} if found is None else found.named
+        found = read_parts(
+            self.graph, self.product, self.kernel, self.fusion, number, node, self._elsewhere
+        )
+        return found or {}
 
     def _finish_all(self, number: int) -> bool:
         """Lets the product compute all of the fusion."""
@@ -244,23 +247,23 @@ class _Join:
 
     # --- operands ---------------------------------------------------------------------------------
 
-    def _elsewhere(self, node: Instruction) -> tuple[Operand, Instruction] | None:
+    def _elsewhere(self, node: Instruction) -> Operand | None:
         """What an instruction of the fusion computes, but another node than the product has written or can."""
         value = self.values.find(node, self.fusion, self.kernel)
         if value is not None:
             self._borrowed.append(value)
-            return whole(value), self.fusion
+            return whole(value)
         taken = [self.product, *(one.product for one in self._others)]
         for product, number in self.values.products(self.kernel):
             if product in taken:
                 continue
-            parts = read_parts(product, self.kernel, self.fusion, number, node)
-            new = finished(self.graph, product, None, {} if parts is None else parts.named)
+            parts = read_parts(self.graph, product, self.kernel, self.fusion, number, node)
+            new = finished(self.graph, product, None, parts or {})
             at = None if new is None else self._place(product, new)
             if new is not None and at is not None:
                 self._others.append(_Finished(product, new, at))
                 out = product.outputs["out"]
-                return Operand(out.value, View.of_bytes(out.view.slice)), self.fusion
+                return Operand(out.value, View.of_bytes(out.view.slice))
         return None
 
     # --- where it runs ----------------------------------------------------------------------------

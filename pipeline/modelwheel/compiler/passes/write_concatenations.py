@@ -26,6 +26,7 @@ from ..ir.graph import Graph, Node, Operand, Piece, Result, Value
 from ..ir.hlo import Instruction
 from ..ir.match import parameter_of
 from ..ir.ordering import may_pass, over_operands, piece_of
+from .match.epilogue_parts import Named
 from .match.kernel_values import (
     KernelValues,
     between,
@@ -34,7 +35,7 @@ from .match.kernel_values import (
     position,
     whole,
 )
-from .match.product_epilogues import Columns, Named, in_columns, read_parts
+from .match.product_epilogues import Columns, in_columns, read_parts
 
 _FLOAT = ElementType.FLOAT32
 
@@ -156,9 +157,11 @@ class _Concatenation:
         for product, number in self.values.products(self.kernel):
             is_plain = getattr(product.op, "epilogue", None) is None and product not in taken
             parts = (
-                read_parts(product, self.kernel, self.fusion, number, node) if is_plain else None
+                read_parts(self.graph, product, self.kernel, self.fusion, number, node)
+                if is_plain
+                else None
             )
-            if parts is not None and (found := self._in_columns(product, parts.named, columns)):
+            if parts is not None and (found := self._in_columns(product, parts, columns)):
                 return found
         return None
 

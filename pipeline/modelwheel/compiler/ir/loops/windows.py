@@ -12,11 +12,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ....program.arrays import Slice
+from ....program.ops import While
 from ....program.view import View
-from ..graph import Node, Operand, Result
+from ..graph import Graph, Node, Operand, Result
 from ..hlo import Instruction, Shape
 from ..match import behind_bitcasts, parameter_of
-from .counters import Counters, Linear
+from .counters import Counters, Linear, counters_of
 
 
 def read_window(counters: Counters, fusion: Instruction, kernel: Node) -> Operand | None:
@@ -27,6 +28,20 @@ def read_window(counters: Counters, fusion: Instruction, kernel: Node) -> Operan
         return None
     (result,) = kernel.outputs.values()
     return window if window.view.slice.size == result.view.slice.size else None
+
+
+def window_of(graph: Graph, kernel: Node, fusion: Instruction, node: Instruction) -> Operand | None:
+    """The part of an argument that an instruction in the fusion of a kernel takes in each iteration of the loop around it."""
+    loop = kernel.region.owner if kernel.region is not None else None
+    if node.opcode != "dynamic-slice" or loop is None or kernel.region is not loop.regions[-1]:
+        return None
+    counters = counters_of(graph, loop)
+    # Of another loop nobody knows which iteration it is in.
+    if counters is None or loop.op != While(trip_count=counters.trip_count):
+        return None
+    (instruction,) = (one for one in graph.instructions(loop) if one.opcode == "while")
+    is_own = fusion in instruction.called[0].instructions
+    return part_of(counters, fusion, kernel, node) if is_own else None
 
 
 def part_of(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TypeAlias
@@ -27,43 +27,30 @@ _PARTS: dict[tuple[str, str], str] = {
 
 Part: TypeAlias = "Operand | float | str"
 """A part of an epilogue: where values are, a limit, or an activation."""
+Named: TypeAlias = Mapping[str, Part]
+"""The parts of an epilogue by name."""
+Finder: TypeAlias = "Callable[[Instruction], Operand | None]"
+"""Finds the value of an instruction of a fusion that the kernel need not compute."""
 
 
 @dataclass
-class Parts:
-    """The parts of an epilogue by name, and the instructions whose values they are."""
-
-    named: dict[str, Part] = field(default_factory=dict)
-    sources: list[Instruction] = field(default_factory=list)
-    """Instructions outside of the fusion."""
-
-
-Elsewhere: TypeAlias = Callable[[Instruction], "tuple[Operand, Instruction] | None"]
-"""Finds a value that a fusion computes, but not from its product: where it is in memory, and the instruction that it is of."""
-
-
 class FusionReader:
     """The computation of a fusion, read as parts of an epilogue of one of its parameters."""
 
-    def __init__(
-        self,
-        fusion: Instruction,
-        product: int,
-        arguments: Sequence[Operand],
-        columns: int,
-        elsewhere: Elsewhere = lambda _: None,
-    ) -> None:
-        self._fusion = fusion
-        self._product = product
-        self._arguments = arguments
-        self._columns = columns
-        self._elsewhere = elsewhere
-        self._activations = Activations()
-        self._sources: list[Instruction] = []
+    product: int
+    """The number of the parameter."""
+    arguments: Sequence[Operand]
+    """What the kernel reads for all parameters."""
+    columns: int
+    """Of the product."""
+    elsewhere: Finder
+    """Finds an array that another node has computed or can."""
+    window: Finder
+    """Finds the part of an argument that an iteration of a loop takes."""
+    _activations: Activations = field(default_factory=Activations)
 
-    def parts(self, root: Instruction) -> Parts | None:
+    def parts(self, root: Instruction) -> Named | None:
         """The parts from the product to an instruction, or None if it is anything else or in another order."""
-        self._sources = []
         chain = self._chain(root)
         if chain is None:
             return None
@@ -72,14 +59,14 @@ class FusionReader:
                 chain[number] = ("bias", chain[number][1])
         positions = [ORDER.index(name) for name, _ in chain]
         in_order = all(before < after for before, after in pairwise(positions))
-        return Parts(dict(chain), self._sources) if in_order else None
+        return dict(chain) if in_order else None
 
     def _chain(self, node: Instruction) -> list[tuple[str, Part]] | None:
         """The parts from the product to a node."""
         if node.shape.element_type != ElementType.FLOAT32:
             return None
         if node.opcode == "parameter":
-            return [] if node.parameter_number == self._product else None
+            return [] if node.parameter_number == self.product else None
         if (found := self._activations.find(node)) is not None:
             before = self._chain(found.argument)
             return None if before is None else [*before, ("activation", found.activation)]
@@ -107,7 +94,7 @@ class FusionReader:
 
     def _reads_product(self, node: Instruction) -> bool:
         if node.opcode == "parameter":
-            return node.parameter_number == self._product
+            return node.parameter_number == self.product
         return any(map(self._reads_product, node.operands))
 
     def _part(
@@ -119,8 +106,7 @@ class FusionReader:
             return None
         value: Operand | float | None
         if other.opcode == "parameter":
-            kind = "array"
-            value = self._argument(other.parameter_number)
+            kind, value = "array", self.arguments[other.parameter_number]
             if other.shape != node.shape:
                 return None
         elif (value := scalar_of(other, finite=True)) is not None:
@@ -128,25 +114,18 @@ class FusionReader:
         elif (value := self._per_column(other)) is not None:
             kind = "columns"
         else:
-            kind, value = "array", self._other_array(other, node)
+            kind, value = "array", self._array(other, node)
         name = _PARTS.get((operation, kind))
         return (name, value) if name is not None and value is not None else None
 
-    def _argument(self, number: int) -> Operand:
-        """Where a parameter is."""
-        self._sources.append(behind_bitcasts(self._fusion.operands[number]))
-        return self._arguments[number]
-
-    def _other_array(self, other: Instruction, node: Instruction) -> Operand | None:
-        """Where the value of a node is that the fusion need not compute."""
-        found = self._elsewhere(other) if other.shape == node.shape else None
-        if found is None:
+    def _array(self, other: Instruction, node: Instruction) -> Operand | None:
+        """Where the value of an instruction of the shape of another one is."""
+        if other.shape != node.shape:
             return None
-        self._sources.append(found[1])
-        return found[0]
+        return self.window(behind_bitcasts(other)) or self.elsewhere(other)
 
     def _per_column(self, node: Instruction) -> Operand | None:
-        """The parameter with a value for each column that a node repeats in every row."""
+        """The argument, or a part of it, with a value for each column that a node repeats in every row."""
         if node.opcode != "broadcast":
             return None
         (operand,) = node.operands
@@ -156,7 +135,7 @@ class FusionReader:
         fastest = [axis for axis in node.shape.minor_to_major if extents[axis] != 1]
         if wide != fastest[: len(wide)][::-1] or not row_major(operand.shape):
             return None
-        if math.prod(extents[axis] for axis in wide) != self._columns:
+        if math.prod(extents[axis] for axis in wide) != self.columns:
             return None
         number = parameter_of(operand)
-        return None if number is None else self._argument(number)
+        return self.window(behind_bitcasts(operand)) if number is None else self.arguments[number]

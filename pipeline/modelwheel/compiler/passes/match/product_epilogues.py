@@ -13,9 +13,7 @@ Bits: the same but for fused multiply-adds in the place of a product and a sum, 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TypeAlias
 
 from ....dtypes import ElementType
 from ....program import ops
@@ -23,15 +21,13 @@ from ....program.arrays import Slice
 from ....program.view import View
 from ...ir.graph import INSIDE, Graph, Node, Operand, Result, Value
 from ...ir.hlo import Instruction
-from .epilogue_parts import ORDER, Elsewhere, FusionReader, Parts
+from ...ir.loops.windows import window_of
+from .epilogue_parts import ORDER, Finder, FusionReader, Named
 
 _FLOAT = ElementType.FLOAT32
 # With fewer columns XLA's kernel is faster: its vectors run along all axes.
 _MIN_COLUMNS = 4
 _LIMITS = ("low", "high", "activation")
-
-Named: TypeAlias = "Mapping[str, Operand | float | str]"
-"""The parts of an epilogue by name."""
 
 
 def columns_of(product: Node) -> int:
@@ -48,16 +44,18 @@ def columns_of(product: Node) -> int:
 
 
 def read_parts(
+    graph: Graph,
     product: Node,
     kernel: Node,
     fusion: Instruction,
     number: int,
     node: Instruction,
-    elsewhere: Elsewhere = lambda _: None,
-) -> Parts | None:
+    elsewhere: Finder = lambda _: None,
+) -> Named | None:
     """The parts of an epilogue from a product to an instruction of a fusion.
 
     Args:
+        graph: The graph.
         product: A dot or a convolution.
         kernel: The node of the fusion.
         fusion: The instruction.
@@ -76,7 +74,11 @@ def read_parts(
     views.append(product.outputs["out"].view)
     if {view.element_type for view in views} != {_FLOAT} or columns < _MIN_COLUMNS:
         return None
-    return FusionReader(fusion, number, arguments, columns, elsewhere).parts(node)
+
+    def window(part: Instruction) -> Operand | None:
+        return window_of(graph, kernel, fusion, part)
+
+    return FusionReader(number, arguments, columns, elsewhere, window).parts(node)
 
 
 def with_parts(
