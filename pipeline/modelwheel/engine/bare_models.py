@@ -65,10 +65,10 @@ def _make(model: BareModel, store: Store, pool: WorkerPool) -> Spec:
     path = _plain(model.path)
     if not path.exists():
         raise SpecError(f"there is no model {str(model.path)!r}; correct the path")
-    found = None
+    description = None
     with suppress(ModelwheelError):
-        found = _look_at(path, _key(model.fields), _name(model), store, pool)
-    values = bare_values(_name(model), path, found, model.version)
+        description = _look_at(path, _key(model.fields), _name(model), store, pool)
+    values = bare_values(_name(model), path, description, model.version)
     return make_bare(with_fields(values, model.fields), path)
 
 

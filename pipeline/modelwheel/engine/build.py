@@ -108,8 +108,8 @@ class BuildResult:
         """The failures and their reasons, for the last lines of a build: each error once, with its steps."""
         steps: dict[str, tuple[str, ...]] = {}
         for name, error in self.errors:
-            said = error.shown()
-            steps[said] = (*steps.get(said, ()), name)
+            text = error.shown()
+            steps[text] = (*steps.get(text, ()), name)
         return list(steps.items())
 
 

@@ -168,9 +168,9 @@ def check_models(
             )
 
         reporter.planned([_inspect_name(spec) for spec in specs])
-        found = [_told(spec, partial(inspect_here, spec), reporter) for spec in specs]
+        inspected = [_told(spec, partial(inspect_here, spec), reporter) for spec in specs]
         return _compile_each(
-            found, partial(run_steps, tools=Tools(store, pool, reporter, sandbox)), reporter
+            inspected, partial(run_steps, tools=Tools(store, pool, reporter, sandbox)), reporter
         )
 
 
@@ -178,23 +178,28 @@ def _told(spec: Spec, inspected: Callable[[], _Inspected], reporter: Reporter) -
     """Inspects a model, and says so."""
     name, start = _inspect_name(spec), time.monotonic()
     reporter.started(name)
-    found = _unless_refused(spec, inspected)
-    refusal = found.checked.refusal
+    result = _unless_refused(spec, inspected)
+    refusal = result.checked.refusal
     if refusal is None:
         reporter.finished(name, time.monotonic() - start, cached=False)
     else:
         reporter.failed(name, refusal)
-    return found
+    return result
 
 
 def _compile_each(
-    found: Sequence[_Inspected], run: Callable[[Sequence[Task]], list[Outcome]], reporter: Reporter
+    inspected: Sequence[_Inspected],
+    run: Callable[[Sequence[Task]], list[Outcome]],
+    reporter: Reporter,
 ) -> list[CheckedModel]:
-    tasks = [one.task for one in found if one.task is not None]
+    tasks = [model.task for model in inspected if model.task is not None]
     # What inspects is one of them already, and its result is in the store.
     reporter.planned([step.name for task in tasks for step in task.steps])
     outcomes = iter(run(tasks))
-    return [one.checked if one.task is None else _conclude(one, next(outcomes)) for one in found]
+    return [
+        model.checked if model.task is None else _conclude(model, next(outcomes))
+        for model in inspected
+    ]
 
 
 def _inspect_at_once(
@@ -206,19 +211,21 @@ def _inspect_at_once(
 ) -> list[_Inspected]:
     """Fetches models here, and has all of them inspected by the workers of a cluster."""
     fetched: dict[int, _Fetched] = {}
-    found: dict[int, _Inspected] = {}
+    inspected: dict[int, _Inspected] = {}
     works = [partial(_fetch, spec, store, reporter) for spec in specs]
     with side_by_side(works) as futures:
         for number, (spec, future) in enumerate(zip(specs, futures, strict=True)):
             try:
                 fetched[number] = future.result()
             except ModelwheelError as error:
-                found[number] = _refuse(spec, error)
-    reporter.planned([one.step.name for one in fetched.values()])
-    outcomes = run([one.task((one.step,)) for one in fetched.values()])
-    for (number, one), outcome in zip(fetched.items(), outcomes, strict=True):
-        found[number] = _unless_refused(one.spec, partial(_read, one, outcome, store, judge))
-    return [found[number] for number in range(len(specs))]
+                inspected[number] = _refuse(spec, error)
+    reporter.planned([model.step.name for model in fetched.values()])
+    outcomes = run([model.task((model.step,)) for model in fetched.values()])
+    for (number, model), outcome in zip(fetched.items(), outcomes, strict=True):
+        inspected[number] = _unless_refused(
+            model.spec, partial(_read, model, outcome, store, judge)
+        )
+    return [inspected[number] for number in range(len(specs))]
 
 
 def _read(
@@ -254,13 +261,13 @@ def _fetch(
 
 
 def _judge(
-    fetched: _Fetched, found: Inspection, *, limits: Limits | None, lenient: bool
+    fetched: _Fetched, inspection: Inspection, *, limits: Limits | None, lenient: bool
 ) -> _Inspected:
     spec, step = fetched.spec, fetched.step
-    findings = [*step.check(found, limits, lenient=lenient), *_judge_licence(spec)]
+    findings = [*step.check(inspection, limits, lenient=lenient), *_judge_licence(spec)]
     name, key = spec.model.name, spec.model.serving_key
-    said = judge_findings(name, found, key, findings)
-    checked = CheckedModel(_name(spec), name, key, None, found, findings, said, spec.path)
+    verdict = judge_findings(name, inspection, key, findings)
+    checked = CheckedModel(_name(spec), name, key, None, inspection, findings, verdict, spec.path)
     if checked.exit_code:
         return _Inspected(checked)
     return _Inspected(checked, fetched.task(_steps_of_check(step.request, step.tree)))
@@ -275,8 +282,8 @@ def _unless_refused(spec: Spec, inspected: Callable[[], _Inspected]) -> _Inspect
 
 def _refuse(spec: Spec, error: ModelwheelError) -> _Inspected:
     name, key = spec.model.name, spec.model.serving_key
-    said = _refused(name, error)
-    return _Inspected(CheckedModel(_name(spec), name, key, error, verdict=said, path=spec.path))
+    verdict = _refused(name, error)
+    return _Inspected(CheckedModel(_name(spec), name, key, error, verdict=verdict, path=spec.path))
 
 
 def _judge_licence(spec: Spec) -> Iterator[Finding]:

@@ -81,17 +81,17 @@ def deliver_times(content: bytes, path: Path) -> None:
         content: A `FrameworkTimes`.
         path: The wheel or source distribution.
     """
-    found = FrameworkTimes.model_validate_json(content)
+    measured = FrameworkTimes.model_validate_json(content)
     theirs = [
         Timing(
             level="",
-            rows=one.rows,
+            rows=time.rows,
             rule="",
-            nanoseconds=one.nanoseconds,
-            cpu=found.cpu,
-            framework=found.framework,
+            nanoseconds=time.nanoseconds,
+            cpu=measured.cpu,
+            framework=measured.framework,
         )
-        for one in found.times
+        for time in measured.times
     ]
     with writing_to(path.parent):
         write_framework(theirs, path)

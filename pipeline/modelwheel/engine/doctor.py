@@ -132,11 +132,11 @@ def _check_venv() -> Finding:
 
 
 def _check_tensorflow() -> Finding:
-    found = _installed("tensorflow") or _installed("tensorflow-cpu")
+    version = _installed("tensorflow") or _installed("tensorflow-cpu")
     return _finding(
         "TensorFlow",
-        found == TENSORFLOW_VERSION,
-        found or "not installed",
+        version == TENSORFLOW_VERSION,
+        version or "not installed",
         f"to compile models, install TensorFlow {TENSORFLOW_VERSION}: "
         "`pip install 'modelwheel[compile]'`",
         required=False,
@@ -211,9 +211,9 @@ def check_store(store: Store) -> Finding:
         fix = "`modelwheel explain MW702` says which rights a store needs"
         return _finding("store", ok=False, found=problem, fix=fix)
     trusted, missing = store.policy.trusted_keys, missing_upstream(store)
-    found = [count(len(store.upstream), "upstream"), count(len(trusted), "trusted key")]
+    facts = [count(len(store.upstream), "upstream"), count(len(trusted), "trusted key")]
     if store.policy.signer is not None:
-        found.append("signs its records")
+        facts.append("signs its records")
     if missing:
         fix = (
             f"there is no {first_few(list(map(str, missing)))}; correct [store] in modelwheel.toml"
@@ -223,7 +223,7 @@ def check_store(store: Store) -> Finding:
     return _finding(
         "store",
         not missing and (bool(trusted) or not store.upstream),
-        ", ".join(found) if store.upstream or trusted else "no upstream, records are not signed",
+        ", ".join(facts) if store.upstream or trusted else "no upstream, records are not signed",
         fix,
         required=False,
     )
@@ -257,8 +257,8 @@ def _check_cpu() -> Finding:
 
 
 def _check_sandbox() -> Finding:
-    found, reasons = find_sandbox()
-    name = found.name if found else "none that works"
+    sandbox, reasons = find_sandbox()
+    name = sandbox.name if sandbox else "none that works"
     missing = "; ".join(reasons)
     return _finding(
         "sandbox",

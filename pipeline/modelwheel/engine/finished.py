@@ -37,8 +37,8 @@ class Finished:
 def find_all_finished(requests: Iterable[Request], store: Store, goal: Goal) -> dict[str, Finished]:
     """The requests of which the store has everything, by their names."""
     with one_moment():
-        found = {request.name: find_finished(request, store, goal) for request in requests}
-    return {name: finished for name, finished in found.items() if finished is not None}
+        results = {request.name: find_finished(request, store, goal) for request in requests}
+    return {name: finished for name, finished in results.items() if finished is not None}
 
 
 def find_finished(request: Request, store: Store, goal: Goal) -> Finished | None:

@@ -61,7 +61,7 @@ def needed_results(
         WheelError: A file is not a wheel or source distribution of modelwheel.
     """
     read = read_records(store.backend, list_records(store.backend))
-    records = [one.record for one in read.records]
+    records = [stored.record for stored in read.records]
     roots = {
         step.key
         for request in requests

@@ -66,8 +66,8 @@ def write_spec(
     with step(reading, watcher):
         address = str(model)
         if "://" in address:
-            given = pin_address(address, store, partial(watcher.progressed, reading))
-            fetched, origin, place = given.fetched, given.source, Origin(given.fields)
+            pinned = pin_address(address, store, partial(watcher.progressed, reading))
+            fetched, origin, place = pinned.fetched, pinned.source, Origin(pinned.fields)
         else:
             model = Path(model)
             fetched, origin = locate(model, store)
@@ -79,10 +79,10 @@ def write_spec(
         step("inspecting the model", watcher),
     ):
         inspection = inspect(name, fetched, reading_of_unknown(origin), store, pool)
-    found = replace(describe(inspection, signature), shared=shared)
+    description = replace(describe(inspection, signature), shared=shared)
     relative = Path() if place.source else Path(os.path.relpath(model, directory))
     is_file = bool(place.source) or Path(model).is_file()
-    text = scaffold_spec(name, relative, found, is_file=is_file, origin=place)
+    text = scaffold_spec(name, relative, description, is_file=is_file, origin=place)
     directory.mkdir(parents=True, exist_ok=True)
     write_atomically(path, text.encode())
     if not (schema := directory / SCHEMA_NAME).exists():

@@ -134,9 +134,9 @@ def condense(value: Mapping[str, Any]) -> dict[str, Any]:
 
 def _condense(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {name: _condense(one) for name, one in value.items()}
+        return {name: _condense(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_condense(one) for one in value] if len(value) <= _LARGEST else _hash(value)
+        return [_condense(item) for item in value] if len(value) <= _LARGEST else _hash(value)
     return _hash(value) if isinstance(value, str) and len(value) > _LONGEST else value
 
 

@@ -68,7 +68,9 @@ def program_texts(manifest: Manifest, store: Store) -> Iterator[tuple[Variant, s
     objects = {file.path: file.sha256 for file in manifest.files}
     stored = read_records(store.backend, list_records(store.backend)).records
     compiled = {
-        one.record.hashes.get(KERNELS): one.record for one in stored if PROGRAM in one.record.files
+        entry.record.hashes.get(KERNELS): entry.record
+        for entry in stored
+        if PROGRAM in entry.record.files
     }
     for variant in manifest.variants:
         record = compiled.get(objects.get(variant.object))

@@ -87,44 +87,44 @@ class Several:
         self._reporters = reporters
 
     def planned(self, names: Sequence[str]) -> None:
-        for one in self._reporters:
-            one.planned(names)
+        for reporter in self._reporters:
+            reporter.planned(names)
 
     def started(self, name: str, worker: str | None = None) -> None:
-        for one in self._reporters:
-            one.started(name, worker)
+        for reporter in self._reporters:
+            reporter.started(name, worker)
 
     def progressed(self, name: str, text: str) -> None:
-        for one in self._reporters:
-            one.progressed(name, text)
+        for reporter in self._reporters:
+            reporter.progressed(name, text)
 
     def finished(self, name: str, seconds: float, *, cached: bool, size: int | None = None) -> None:
-        for one in self._reporters:
-            one.finished(name, seconds, cached=cached, size=size)
+        for reporter in self._reporters:
+            reporter.finished(name, seconds, cached=cached, size=size)
 
     def failed(self, name: str, error: ModelwheelError) -> None:
-        for one in self._reporters:
-            one.failed(name, error)
+        for reporter in self._reporters:
+            reporter.failed(name, error)
 
     def findings(self, name: str, findings: Sequence[Finding]) -> None:
-        for one in self._reporters:
-            one.findings(name, findings)
+        for reporter in self._reporters:
+            reporter.findings(name, findings)
 
     def connected(self, address: str, dashboard: str | None) -> None:
-        for one in self._reporters:
-            one.connected(address, dashboard)
+        for reporter in self._reporters:
+            reporter.connected(address, dashboard)
 
     def worker_joined(self, name: str, slots: int) -> None:
-        for one in self._reporters:
-            one.worker_joined(name, slots)
+        for reporter in self._reporters:
+            reporter.worker_joined(name, slots)
 
     def worker_lost(self, name: str, why: str) -> None:
-        for one in self._reporters:
-            one.worker_lost(name, why)
+        for reporter in self._reporters:
+            reporter.worker_lost(name, why)
 
     def retried(self, step: str, worker: str, attempt: int) -> None:
-        for one in self._reporters:
-            one.retried(step, worker, attempt)
+        for reporter in self._reporters:
+            reporter.retried(step, worker, attempt)
 
 
 def kind_of(name: str) -> str:

@@ -81,15 +81,16 @@ def require_disk(*directories: Path) -> None:
     Raises:
         EnvironmentProblemError: There is not.
     """
-    found = [
-        prerequisites.check_disk(prerequisites.BUILD_BYTES, each.absolute()) for each in directories
+    results = [
+        prerequisites.check_disk(prerequisites.BUILD_BYTES, directory.absolute())
+        for directory in directories
     ]
     # Both directories may be on the same full disk.
-    _refuse(list(dict.fromkeys(found)))
+    _refuse(list(dict.fromkeys(results)))
 
 
-def _refuse(found: Sequence[Missing | None]) -> None:
-    missing = [each for each in found if each is not None]
+def _refuse(results: Sequence[Missing | None]) -> None:
+    missing = [result for result in results if result is not None]
     if missing:
         raise EnvironmentProblemError(prerequisites.explain(missing), code="MW722")
 

@@ -229,15 +229,15 @@ class _Run:
 
     def take_ready(self) -> list[Step]:
         """Steps that can start now, in the order of the task; each is returned once."""
-        found: list[Step] = []
+        steps: list[Step] = []
         while not self.given_up:
             ready = sorted(self._sorter.get_ready(), key=self._order.__getitem__)
             if not ready:
-                return found
+                return steps
             for step in (self._steps[name] for name in ready):
                 record = self._task.known.get(step.name)
                 if record is None:
-                    found.append(step)
+                    steps.append(step)
                 else:
                     done: Future[Done] = Future()
                     done.set_result(Done(record, 0.0, cached=True))

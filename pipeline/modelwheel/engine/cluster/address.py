@@ -70,13 +70,13 @@ def parse_target(
     """
     if local := _LOCAL.fullmatch(text):
         return Target("", int(local[1] or _LOCAL_WORKERS), None, resources or {})
-    found = _REMOTE.fullmatch(text)
-    if not found or int(found[3]) > 65535:
+    match = _REMOTE.fullmatch(text)
+    if not match or int(match[3]) > 65535:
         raise ClusterError(
             f"--cluster: {one_line(text)!r} is not the address of a cluster; write tcp://HOST:PORT or tls://HOST:PORT of "
             "a Dask scheduler, or local:N for N worker processes on this machine"
         )
-    if found[1] == "tcp":
+    if match[1] == "tcp":
         return Target(text.rstrip("/"), 0, None, resources or {})
     if tls is None:
         raise ClusterError(

@@ -45,9 +45,9 @@ class Link:
                 set_as_default=False,
             )
         except (OSError, ValueError) as error:
-            said = str(error).partition("\n")[0] or type(error).__name__
+            reason = str(error).partition("\n")[0] or type(error).__name__
             raise ClusterError(
-                f"cannot reach a Dask scheduler at {self.target.shown} ({said}); start one with `dask scheduler`, or "
+                f"cannot reach a Dask scheduler at {self.target.shown} ({reason}); start one with `dask scheduler`, or "
                 "correct the address",
                 code="MW761",
             ) from error

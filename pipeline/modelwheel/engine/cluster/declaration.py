@@ -187,14 +187,14 @@ def _highest_level(here: Declaration, workers: Iterable[Declaration]) -> dict[st
 
 def words_of(needs: Mapping[str, float]) -> str:
     """The needs of a step, for people."""
-    said = [
+    words = [
         *(f"TensorFlow {n.partition('-')[2]}" for n in needs if n.startswith("tensorflow-")),
         *(f"the platform {n.partition('-')[2]}" for n in needs if n.startswith("platform-")),
         *(f"the CPU level {n.partition('-')[2]}" for n in needs if n.startswith("level-")),
         *("the compiler and Python of this machine" for n in needs if n.startswith("tools-")),
         *(["a sandbox"] if SANDBOX in needs else []),
     ]
-    return ", ".join(said) or f"modelwheel {__version__}"
+    return ", ".join(words) or f"modelwheel {__version__}"
 
 
 def why_refused(here: Declaration, worker: Declaration, *, sandboxed: bool) -> str | None:

@@ -383,19 +383,19 @@ class ClusterExecutor:
         if isinstance(event[1], dict):
             self._inbox.put(partial(hear, event[1]))
 
-    def _began(self, said: Mapping[str, Any]) -> None:
-        work = self._works.get(str(said.get("ticket")))
+    def _began(self, event: Mapping[str, Any]) -> None:
+        work = self._works.get(str(event.get("ticket")))
         if work is not None:
             work.began = True
-            self._reporter.started(work.name, str(said.get("name")))
+            self._reporter.started(work.name, str(event.get("name")))
 
-    def _moved(self, said: Mapping[str, Any]) -> None:
+    def _moved(self, event: Mapping[str, Any]) -> None:
         """Workers come and go."""
-        address = str(said.get("worker"))
-        if said.get("action") == "remove-worker" and address in self._members:
+        address = str(event.get("worker"))
+        if event.get("action") == "remove-worker" and address in self._members:
             member = self._members.pop(address)
             self._lost.append(member)
-            why = "it has left" if said.get("expected") else "it ended without a word"
+            why = "it has left" if event.get("expected") else "it ended without a word"
             self._reporter.worker_lost(member.shown, why)
             for work in tuple(self._works.values()):
                 if address in work.among:
@@ -403,15 +403,15 @@ class ClusterExecutor:
                     if not work.among:  # nobody is left who may take it
                         self._drop(work)
                         self._lost_attempt(work)
-        elif said.get("action") == "add-worker":
+        elif event.get("action") == "add-worker":
             self._arrived = True
 
     def _welcome(self) -> None:
         """Takes workers in that have come."""
         self._arrived = False
-        found = list_members(self._client)
+        members = list_members(self._client)
         known = self._members.keys() | self._refused
-        new = [member for address, member in found.items() if address not in known]
+        new = [member for address, member in members.items() if address not in known]
         reasons = judge(self._client, new, self._here, self._settings, self._store)
         for member in new:
             if reason := reasons.get(member.address):

@@ -60,8 +60,8 @@ class Member:
 def list_members(client: Client) -> dict[str, Member]:
     """Every worker that has declared itself, by its address; others belong to other users of the cluster."""
     info = client.scheduler_info(n_workers=-1)
-    found = (_member(address, worker) for address, worker in info["workers"].items())
-    return {member.address: member for member in found if member is not None}
+    members = (_member(address, worker) for address, worker in info["workers"].items())
+    return {member.address: member for member in members if member is not None}
 
 
 def _member(address: str, worker: Mapping[str, Any]) -> Member | None:
@@ -70,8 +70,8 @@ def _member(address: str, worker: Mapping[str, Any]) -> Member | None:
     try:
         declared = Declaration.model_validate(worker[NAME])
     except ValidationError:  # another version of modelwheel declares something else
-        given = worker[NAME] if isinstance(worker[NAME], dict) else {}
-        version = str(given.get("modelwheel", "of an unknown version"))
+        fields = worker[NAME] if isinstance(worker[NAME], dict) else {}
+        version = str(fields.get("modelwheel", "of an unknown version"))
         declared = Declaration(
             host="", modelwheel=version, tensorflow="", template="", tools={}, platform="", levels=(), sandbox=""
         )  # fmt: skip
@@ -87,7 +87,7 @@ def require_members(
         ClusterError: They do not come.
     """
     deadline, told = time.monotonic() + patience, False
-    while len(found := list_members(client)) < wanted:
+    while len(members := list_members(client)) < wanted:
         if time.monotonic() > deadline:
             raise ClusterError(
                 f"no worker of modelwheel is in the cluster at {shown}; start one: modelwheel worker {shown}",
@@ -102,7 +102,7 @@ def require_members(
                 shown,
             )
         time.sleep(_POLL_SECONDS)
-    return found
+    return members
 
 
 def refuse(
@@ -118,13 +118,15 @@ def refuse(
         ClusterError: Workers cannot be used; a line for each.
     """
     reasons = judge(client, members, here, settings, store)
-    said = [
+    sentences = [
         f"the worker {member.shown} {reasons[member.address]}"
         for member in members
         if member.address in reasons
     ]
-    if said:
-        raise ClusterError("\n".join(sorted(said)), code="MW762", line_codes=["MW762"] * len(said))
+    if sentences:
+        raise ClusterError(
+            "\n".join(sorted(sentences)), code="MW762", line_codes=["MW762"] * len(sentences)
+        )
 
 
 def judge(

@@ -70,12 +70,12 @@ def worker_environment(
     target: Target, machine: Machine, inherited: Mapping[str, str] = os.environ
 ) -> dict[str, str]:
     """The environment variables of Dask's worker: `worker` reads what begins with DASK_MODELWHEEL__."""
-    given = {
+    variables = {
         "DASK_MODELWHEEL__MEMORY": str(machine.memory_bytes // machine.processes),
         "DASK_MODELWHEEL__RESOURCES": repr(dict(target.resources)),
         "DASK_DISTRIBUTED__COMM__TIMEOUTS__TCP": f"{OUTAGE_SECONDS}s",
     }
-    return {**inherited, **given}
+    return {**inherited, **variables}
 
 
 def run_workers(target: Target, machine: Machine, tell: Callable[[str], None]) -> None:

@@ -307,13 +307,13 @@ class Process:
         """
         with self._lock:
             self._ended.add(build)
-            found = self._builds.pop(build, None)
-        if found is None:
+            ended = self._builds.pop(build, None)
+        if ended is None:
             return
-        if stop or found.running:
-            found.stop()
+        if stop or ended.running:
+            ended.stop()
         else:
-            found.end()
+            ended.end()
 
     def close(self) -> None:
         """Ends everything."""
@@ -341,7 +341,7 @@ class Process:
                         spare[1].kill()
 
 
-def _alike(one: Settings, other: Settings) -> bool:
+def _alike(left: Settings, right: Settings) -> bool:
     """Whether a pool of one build may be used by another."""
     parts = ("store", "sandbox", "limits", "command")
-    return all(getattr(one, part) == getattr(other, part) for part in parts)
+    return all(getattr(left, part) == getattr(right, part) for part in parts)

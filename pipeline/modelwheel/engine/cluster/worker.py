@@ -101,10 +101,10 @@ async def probe(settings: Settings, key: str, dask_worker: Worker | None = None)
 def _probe(process: Process, settings: Settings, key: str) -> str | None:
     try:
         choose_sandbox(settings.sandbox, settings.limits)
-        found = process.open(settings).lookup(key)
+        record = process.open(settings).lookup(key)
     except ModelwheelError as error:
         return f"says: {error}"
-    if found is None:
+    if record is None:
         return (
             f"sees another store at {settings.store}, or one whose records it does not trust; all machines need the "
             "same: a directory that is mounted on each, or an address such as s3://BUCKET"
@@ -134,8 +134,8 @@ class _Ledger(Ledger):
         before = self._ask(lambda: scheduler.get_metadata(keys=place, default=None))
         if before is None:
             self._ask(lambda: scheduler.set_metadata(keys=place, value=self.name))
-            said = {"ticket": task.ticket, "name": self.name}
-            self._worker.log_event(topic(task.settings.build), said)
+            event = {"ticket": task.ticket, "name": self.name}
+            self._worker.log_event(topic(task.settings.build), event)
         return None if before is None else str(before)
 
     def _ask(self, call: Callable[[], Coroutine[Any, Any, object]]) -> object:

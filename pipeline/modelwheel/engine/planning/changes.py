@@ -124,16 +124,16 @@ def compare(before: Inputs, after: Inputs, meaning: Meaning) -> list[Reason]:
         after: `condense` of the later ones.
         meaning: What a hash among them stands for.
     """
-    found: list[Reason] = []
+    reasons: list[Reason] = []
     for name in sorted({*before, *after}):
-        one, other = before.get(name), after.get(name)
-        if one != other:
+        earlier, later = before.get(name), after.get(name)
+        if earlier != later:
             try:
-                found += _explain(name, one, other, meaning)
+                reasons += _explain(name, earlier, later, meaning)
             # The earlier ones are what a record says: of an older modelwheel, or of anybody.
             except (AttributeError, TypeError, ValueError):
-                found.append(Reason("setting", name))
-    return each_once(sorted(found, key=lambda reason: reason.what == "result"))
+                reasons.append(Reason("setting", name))
+    return each_once(sorted(reasons, key=lambda reason: reason.what == "result"))
 
 
 def each_once(reasons: Iterable[Reason]) -> list[Reason]:
@@ -157,24 +157,26 @@ def _explain(name: str, before: Any, after: Any, meaning: Meaning) -> Iterator[R
     elif name in ("sources", "needed"):
         yield from compare(before or {}, after or {}, meaning)
     elif name == "environment":
-        for tool, one, other in _differences((), before or {}, after or {}):
-            yield _tool(".".join(tool), one, other)
+        for tool, earlier, later in _differences((), before or {}, after or {}):
+            yield _tool(".".join(tool), earlier, later)
     elif name in ("zig", "backend", "cpu"):
         yield _tool(name, before, after)
     elif name == "provenance":
-        for path, one, other in _differences(("source",), before, after):
+        for path, earlier, later in _differences(("source",), before, after):
             if path[-1] != "tree_sha256":  # said of the model's files
-                yield Reason("setting", ".".join(path), one, other)
+                yield Reason("setting", ".".join(path), earlier, later)
     elif name == "spec":
-        for path, one, other in _differences((), _known(before, meaning), _known(after, meaning)):
-            yield Reason("spec", ".".join(path), one, other)
+        for path, earlier, later in _differences(
+            (), _known(before, meaning), _known(after, meaning)
+        ):
+            yield Reason("spec", ".".join(path), earlier, later)
     elif name == "kernels":
         yield from _kernels(before or {}, after or {}, meaning)
     elif name in _MADE_BY:
         yield Reason("result", _MADE_BY[name])
     else:
-        for path, one, other in _differences((name,), before, after):
-            yield Reason("setting", ".".join(path), one, other)
+        for path, earlier, later in _differences((name,), before, after):
+            yield Reason("setting", ".".join(path), earlier, later)
 
 
 def _format(name: str) -> str:
@@ -190,8 +192,8 @@ def _flags(before: Any, after: Any) -> Iterator[Reason]:
     """The flags that differ at any level."""
     old, new = _by_level(before), _by_level(after)
     for level in sorted({*old} & {*new}):
-        for (name,), one, other in _differences((), old[level], new[level]):
-            yield Reason("flag", name, one, other)
+        for (name,), earlier, later in _differences((), old[level], new[level]):
+            yield Reason("flag", name, earlier, later)
     if old == new:
         yield Reason("setting", "the order of the flags")
     elif set(old) != set(new):
@@ -214,8 +216,8 @@ def _texts(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, (Mapping, list)):
-        for one in value.values() if isinstance(value, Mapping) else value:
-            yield from _texts(one)
+        for item in value.values() if isinstance(value, Mapping) else value:
+            yield from _texts(item)
 
 
 def _files(
@@ -225,10 +227,12 @@ def _files(
     if not isinstance(old, Mapping) or not isinstance(new, Mapping):
         yield Reason(what, "")
         return
-    for path, one, other in _differences((), old.get("files", {}), new.get("files", {})):
-        yield Reason(what, "/".join(path), one, other)
+    for path, earlier, later in _differences((), old.get("files", {}), new.get("files", {})):
+        yield Reason(what, "/".join(path), earlier, later)
     facts = _differences((), old.get("facts", {}), new.get("facts", {}))
-    yield from (Reason("modelwheel", ".".join(path), one, other) for path, one, other in facts)
+    yield from (
+        Reason("modelwheel", ".".join(path), earlier, later) for path, earlier, later in facts
+    )
 
 
 def _kernels(before: Inputs, after: Inputs, meaning: Meaning) -> Iterator[Reason]:
@@ -246,8 +250,8 @@ def _kernels(before: Inputs, after: Inputs, meaning: Meaning) -> Iterator[Reason
 
 def _known(value: Any, meaning: Meaning) -> Any:
     """The meaning of a hash, or the hash."""
-    found = meaning(value) if isinstance(value, str) else None
-    return value if found is None else found
+    inputs = meaning(value) if isinstance(value, str) else None
+    return value if inputs is None else inputs
 
 
 def _differences(

@@ -87,9 +87,11 @@ def estimate(surveys: Sequence[Survey], history: History, workers: int) -> Cost:
         steps=len(counted),
         measured=sum(node.measured for node in counted),
         estimated=sum(node.sample is not None and not node.measured for node in counted),
-        unknown=dict(Counter(kinds[one.name] for one in counted if one.sample is None)),
+        unknown=dict(Counter(kinds[node.name] for node in counted if node.sample is None)),
         seconds=sum(sample.seconds for sample in known),
-        measured_seconds=sum(one.sample.seconds for one in counted if one.measured and one.sample),
+        measured_seconds=sum(
+            node.sample.seconds for node in counted if node.measured and node.sample
+        ),
         bytes=sum(sample.size for sample in known),
         workers=workers,
         makespan=makespan(durations, after, workers),
@@ -106,7 +108,7 @@ def _nodes(surveys: Sequence[Survey], history: History) -> tuple[dict[str, _Node
     names: dict[str, str] = {}
     hosts: set[str] = set()
     for survey in surveys:
-        to_run = {one.name: one.key for one in survey.planned if one.state == "run"}
+        to_run = {planned.name: planned.key for planned in survey.planned if planned.state == "run"}
         for step in survey.steps:
             if step.name not in to_run:
                 continue
@@ -136,16 +138,16 @@ class _Samples:
     """The costs of steps that ran, by kind and by the size of their model."""
 
     def __init__(self, surveys: Sequence[Survey], history: History) -> None:
-        found: dict[str, dict[str, tuple[int, _Sample]]] = defaultdict(dict)
+        by_kind: dict[str, dict[str, tuple[int, _Sample]]] = defaultdict(dict)
         for record in _records(surveys, history):
             sample = _sample(record)
             if sample is not None:
                 size = record.note.get("model_bytes")
                 own = size if isinstance(size, int) and size >= 0 else 0
-                found[str(record.note.get("kind"))][record.key] = own, sample
+                by_kind[str(record.note.get("kind"))][record.key] = own, sample
         self._by_kind = {
             kind: sorted(samples.values(), key=lambda pair: pair[0])
-            for kind, samples in found.items()
+            for kind, samples in by_kind.items()
         }
         self._known: dict[tuple[str, int], _Sample | None] = {}
 
@@ -164,7 +166,9 @@ class _Samples:
         around = samples[max(0, place - _NEAREST) : place + _NEAREST]
         around.sort(key=lambda pair: abs(log((pair[0] + 1) / (size + 1))))
         near = [sample for _, sample in around[:_NEAREST]]
-        return _Sample(median(one.seconds for one in near), round(median(one.size for one in near)))
+        return _Sample(
+            median(sample.seconds for sample in near), round(median(sample.size for sample in near))
+        )
 
 
 def _records(surveys: Sequence[Survey], history: History) -> Iterable[Record]:

@@ -23,12 +23,12 @@ def seconds_by_kind(store: Store) -> dict[str, float]:
     Raises:
         ModelwheelError: The store cannot be read.
     """
-    found: dict[str, list[float]] = defaultdict(list)
+    by_kind: dict[str, list[float]] = defaultdict(list)
     for record in History(store).newest(_SAMPLES):
         seconds, kind = noted_seconds(record), record.note.get("kind")
         if seconds is not None and isinstance(kind, str):
-            found[kind].append(seconds)
-    return {kind: fmean(times) for kind, times in found.items()}
+            by_kind[kind].append(seconds)
+    return {kind: fmean(times) for kind, times in by_kind.items()}
 
 
 class Forecast(SilentReporter):

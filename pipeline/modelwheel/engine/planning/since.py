@@ -39,7 +39,7 @@ def surveys_at(
     Raises:
         UsageError: A spec is not in a git checkout, or there is no such tag.
     """
-    old = specs_at(revision, [one.request.spec for one in surveys], scratch)
+    old = specs_at(revision, [current.request.spec for current in surveys], scratch)
     return [
         Then(_survey(then, now, store, goal), then.time)
         for then, now in zip(old, surveys, strict=True)

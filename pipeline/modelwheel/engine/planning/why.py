@@ -27,8 +27,8 @@ class Explainer:
 
     def why(self, survey: Survey) -> dict[str, list[Reason]]:
         """Why each step of a request that must run must do so, by the step's name."""
-        found = self._compared(survey)
-        reasons = {one.name: found.why(one) for one in survey.planned if one.state == "run"}
+        compared = self._compared(survey)
+        reasons = {step.name: compared.why(step) for step in survey.planned if step.state == "run"}
         if survey.model.tree_sha256 is None:
             reasons[survey.planned[0].name] = [Reason("fetch", "")]
         return reasons
@@ -44,10 +44,10 @@ class Explainer:
         now = self._compared(survey)
         planned = survey.planned[1:]
         if old is None:
-            return {one.name: [Reason("new", "")] for one in planned}
+            return {step.name: [Reason("new", "")] for step in planned}
         before = self._compared(old)
-        found = {one.name: now.since(one, before, time) for one in planned}
-        return {name: reasons for name, reasons in found.items() if reasons}
+        by_step = {step.name: now.since(step, before, time) for step in planned}
+        return {name: reasons for name, reasons in by_step.items() if reasons}
 
     def _compared(self, survey: Survey) -> _Compared:
         return _Compared(survey, self._store, self.history, self._meanings)
@@ -63,7 +63,7 @@ class _Compared:
         self._meanings = meanings
         self._steps = {step.name: step for step in survey.steps}
         self.by_lineage = {step.lineage: step for step in survey.steps}
-        self._missing = {one.name for one in survey.planned if one.state == "run"}
+        self._missing = {step.name for step in survey.planned if step.state == "run"}
 
     def why(self, planned: PlannedStep) -> list[Reason]:
         step = self._steps.get(planned.name)
@@ -97,10 +97,12 @@ class _Compared:
         """Which result a release most likely has: of those that its spec comes nearest to, the last that was there."""
         results = list(self._history.results(lineage))
         if inputs is not None and results:
-            far = [_distance(noted_inputs(one), inputs) for one in results]
-            results = [one for one, n in zip(results, far, strict=True) if n == min(far)]
+            far = [_distance(noted_inputs(result), inputs) for result in results]
+            results = [result for result, n in zip(results, far, strict=True) if n == min(far)]
         # Made soon after the tag, by the release itself, if none was made before.
-        there = [one for one in results if self._history.time(one.key) <= time] or results[-1:]
+        there = [result for result in results if self._history.time(result.key) <= time] or results[
+            -1:
+        ]
         return there[0] if there else None
 
     def _first(self, step: Step) -> Iterator[Reason]:
@@ -117,9 +119,9 @@ class _Compared:
         if after is None:
             return []
         missing = {name for name in step.needs if name in self._missing}
-        found = compare(before, after, partial(self._meaning, step))
+        reasons = compare(before, after, partial(self._meaning, step))
         # Their results are not known: the comparison was with the last ones.
-        return [one for one in found if not (missing and one.what == "result")]
+        return [reason for reason in reasons if not (missing and reason.what == "result")]
 
     def inputs(self, step: Step) -> dict[str, Any] | None:
         """The inputs of a step; for results that are missing, those of the last ones. None if there are none."""
@@ -159,8 +161,8 @@ class _Compared:
 
     def _learn(self, step: Step) -> None:
         with suppress(*_UNUSABLE):
-            found = step.meanings(self._store, self._results(step) or {}, self._files)
-            self._meanings |= {hashed: condense(meaning) for hashed, meaning in found.items()}
+            meanings = step.meanings(self._store, self._results(step) or {}, self._files)
+            self._meanings |= {hashed: condense(meaning) for hashed, meaning in meanings.items()}
 
 
 _UNUSABLE = (ModelwheelError, ValueError, KeyError, AssertionError)
@@ -172,8 +174,8 @@ FOLLOWS = "made from results that are missing"
 
 def _distance(before: Inputs, after: Inputs) -> int:
     """In how much of what a spec says the inputs of two results differ."""
-    found = compare(before, after, lambda _: None)
-    return sum(one.what in ("flag", "model", "spec", "setting") for one in found)
+    reasons = compare(before, after, lambda _: None)
+    return sum(reason.what in ("flag", "model", "spec", "setting") for reason in reasons)
 
 
 def group(reasons: Mapping[str, Sequence[Reason]]) -> dict[str, list[str]]:
@@ -183,8 +185,8 @@ def group(reasons: Mapping[str, Sequence[Reason]]) -> dict[str, list[str]]:
     """
     groups: dict[str, list[str]] = {}
     follow = []
-    for name, found in reasons.items():
-        own = [one.text for one in found if one.what != "step"]
+    for name, causes in reasons.items():
+        own = [reason.text for reason in causes if reason.what != "step"]
         for text in own:
             groups.setdefault(text, []).append(name)
         if not own:

@@ -79,10 +79,10 @@ class KernelsStep(ModelStep, LocalStep):
         store = workspace.store
         keys = kernel_keys(self._listed(store, workspace.records))
         with _COMPILING:
-            found = {kernel: store.lookup(key) for kernel, key in keys.items()}
-            missing = [kernel for kernel, record in found.items() if record is None]
-            found |= _compile(missing, keys, store)
-        for record in found.values():
+            records = {kernel: store.lookup(key) for kernel, key in keys.items()}
+            missing = [kernel for kernel, record in records.items() if record is None]
+            records |= _compile(missing, keys, store)
+        for record in records.values():
             assert record is not None
             store.materialize(record, out)
 

@@ -118,7 +118,7 @@ class InspectStep(ModelStep, JobStep):
         return InspectRequest(reading=self.reading).job(workspace.model, out)
 
     def check(
-        self, found: Inspection, limits: Limits | None = None, *, lenient: bool = False
+        self, inspection: Inspection, limits: Limits | None = None, *, lenient: bool = False
     ) -> list[Finding]:
         """Findings about compiling the model as the spec says, within the limits of the repository."""
         request, spec = self.request, self.request.spec
@@ -146,15 +146,15 @@ class InspectStep(ModelStep, JobStep):
             registered=registered(),
             lenient=lenient,
         )
-        findings = check.check_signature(found, expected)
+        findings = check.check_signature(inspection, expected)
         if not any(finding.severity == "error" for finding in findings):
-            findings += self._check_tables(found)
+            findings += self._check_tables(inspection)
         return [replace(finding, place=_place(spec, finding.field)) for finding in findings]
 
-    def _check_tables(self, found: Inspection) -> Iterator[Finding]:
+    def _check_tables(self, inspection: Inspection) -> Iterator[Finding]:
         """Findings about tables of the model that random rows would leave uncompared."""
         spec = self.request.spec
-        signature = found.signature(spec.model.serving_key)
+        signature = inspection.signature(spec.model.serving_key)
         if signature is None or not signature.tables or spec.verify.samples:
             return
         signature = rename(signature, spec.names)
@@ -166,10 +166,10 @@ class InspectStep(ModelStep, JobStep):
 
 
 def _tolerances(verify: VerifySection) -> dict[str, tuple[float, float]]:
-    found = {"tolerance": (verify.tolerance.atol, verify.tolerance.rtol)}
+    tolerances = {"tolerance": (verify.tolerance.atol, verify.tolerance.rtol)}
     for name, own in verify.outputs.items():
-        found[f"outputs.{name}"] = (own.atol or 0.0, own.rtol or 0.0)
-    return found
+        tolerances[f"outputs.{name}"] = (own.atol or 0.0, own.rtol or 0.0)
+    return tolerances
 
 
 def _place(spec: Spec, field: tuple[str, ...]) -> str:
@@ -194,14 +194,14 @@ class _AfterInspect(ModelStep, JobStep):
 
     def _asked(self, store: Store, records: Records) -> FreezeRequest | ReferenceRequest:
         """The request to the worker."""
-        found = read_inspection(store, records[self.needs[0]])
-        signature = found.signature(self.request.spec.model.serving_key)
+        inspection = read_inspection(store, records[self.needs[0]])
+        signature = inspection.signature(self.request.spec.model.serving_key)
         assert signature is not None  # it has passed the check
-        return self._job_request(found, rename(signature, self.request.spec.names))
+        return self._job_request(inspection, rename(signature, self.request.spec.names))
 
     @abc.abstractmethod
     def _job_request(
-        self, found: Inspection, signature: SignatureInfo
+        self, inspection: Inspection, signature: SignatureInfo
     ) -> FreezeRequest | ReferenceRequest:
         """What the worker is asked for; the signature has its names in the wheel."""
 
@@ -217,10 +217,10 @@ class FreezeStep(_AfterInspect):
     def name(self) -> str:
         return f"{self.request.name}/freeze/{self.extent}"
 
-    def _job_request(self, found: Inspection, signature: SignatureInfo) -> FreezeRequest:
+    def _job_request(self, inspection: Inspection, signature: SignatureInfo) -> FreezeRequest:
         spec, shapes = self.request.spec, self.request.shapes
         # How many functions and composites have each name that fusions may be registered for.
-        marked = found.replaceable(spec.model.serving_key)
+        marked = inspection.replaceable(spec.model.serving_key)
         return FreezeRequest(
             reading=self.reading,
             signature=spec.model.serving_key,
@@ -240,7 +240,7 @@ class ReferenceStep(_AfterInspect):
     kind = "reference"
     vital = True
 
-    def _job_request(self, found: Inspection, signature: SignatureInfo) -> ReferenceRequest:  # noqa: ARG002
+    def _job_request(self, inspection: Inspection, signature: SignatureInfo) -> ReferenceRequest:  # noqa: ARG002
         return _reference_request(self.request, self.reading, signature)
 
 
@@ -250,7 +250,7 @@ def _reference_request(
     """The inputs on which a signature, which has its names in the wheel, is evaluated."""
     spec, sizes = request.spec, request.batch_sizes
     shapes = {t.name: compiled_shape(signature, t, request.shapes) for t in signature.inputs}
-    batched, given = bool(batched_inputs(signature, request.shapes)), spec.verify.ranges
+    batched, ranges = bool(batched_inputs(signature, request.shapes)), spec.verify.ranges
     more = 0 if spec.verify.samples else table_rows(signature, shapes)
     calls = (
         0 if batched or spec.verify.samples or spec.keep_state else table_calls(signature, shapes)
@@ -261,13 +261,13 @@ def _reference_request(
         batch_sizes=sizes if batched else (),
         rows=(*default_rows(sizes), max(spec.verify.rows, more)) if batched else (),
         seed=spec.verify.seed,
-        ranges=usable_ranges(signature, given),
-        masks=usable_masks(signature, given),
-        columns=usable_columns(signature, given),
-        valid=valid_values(signature, given),
-        parts=usable_parts(signature, given),
-        some=usable_some(signature, given),
-        wide=wide_ranges(signature, given),
+        ranges=usable_ranges(signature, ranges),
+        masks=usable_masks(signature, ranges),
+        columns=usable_columns(signature, ranges),
+        valid=valid_values(signature, ranges),
+        parts=usable_parts(signature, ranges),
+        some=usable_some(signature, ranges),
+        wide=wide_ranges(signature, ranges),
         tables=signature.tables,
         more=calls,
         samples=PurePosixPath(spec.verify.samples or "").name,
