@@ -82,6 +82,6 @@ def adopt(
     if as_json:
         print_json(outcome)
     else:
-        lines = (verdict(outcome), *(f"  {one}" for one in outcome.objections), f"wrote {page}")
+        lines = (verdict(outcome), *(f"  {text}" for text in outcome.objections), f"wrote {page}")
         say("\n".join(lines))
     raise typer.Exit(not outcome.ready)

@@ -46,7 +46,7 @@ def _exit_codes() -> str:
         if isinstance(value, type) and issubclass(value, ModelwheelError) and value.exit_code > 1
     }
     rows = [(0, "Success."), (1, "Internal error; `modelwheel doctor`: a tool is missing.")]
-    rows += [(each.exit_code, (each.__doc__ or "").partition("\n")[0]) for each in classes]
+    rows += [(error.exit_code, (error.__doc__ or "").partition("\n")[0]) for error in classes]
     rows += [(128 + signal.SIGINT, "Interrupted by Ctrl-C."), (128 + signal.SIGTERM, "Terminated.")]
     lines = [
         textwrap.fill(f"{code:>5}  {text}", width=76, subsequent_indent=" " * 7)
@@ -62,14 +62,14 @@ class _Plain:
     """Help without the types of Python: `SPEC`, not `{SPEC}` or `SPEC <list[str]>`, and no `--help <bool>`."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        found: list[Any] = super().get_params(ctx)  # type: ignore[misc]
-        for parameter in found:
+        parameters: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for parameter in parameters:
             if parameter.param_type_name == "argument":
                 # Which versions of Typer ask depends on them; others show no type of an argument.
                 parameter.display_type_rich = lambda ctx: None  # noqa: ARG005
             elif parameter.is_flag and parameter.metavar is None:
                 parameter.metavar = ""
-        return found
+        return parameters
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         pieces: list[str] = super().collect_usage_pieces(ctx)  # type: ignore[misc]
@@ -163,8 +163,10 @@ def run_application(application: typer.Typer, name: str, evidence: str) -> None:
         if _log.isEnabledFor(logging.DEBUG):
             say(traceback.format_exc(), err=True)
             sys.exit(ModelwheelError.exit_code)
-        said = f"internal error: {type(error).__name__}: {error}. This is a bug; please report it "
-        _end(ModelwheelError(f"{said}with {evidence} at {project.url('Issues')}"))
+        sentence = (
+            f"internal error: {type(error).__name__}: {error}. This is a bug; please report it "
+        )
+        _end(ModelwheelError(f"{sentence}with {evidence} at {project.url('Issues')}"))
     finally:
         close_stores()
     # A command says by an exception how it ends, which the parser has turned into a number.
@@ -173,13 +175,13 @@ def run_application(application: typer.Typer, name: str, evidence: str) -> None:
 
 def _usage_error(error: Any) -> UsageError:
     """A refusal by the parser of command lines, as one of our sentences."""
-    said = " ".join(error.format_message().split()).rstrip(".")
+    sentence = " ".join(error.format_message().split()).rstrip(".")
     for theirs, ours in _PARSER_WORDS:
-        said = re.sub(theirs, ours, said)
+        sentence = re.sub(theirs, ours, sentence)
     context = getattr(error, "ctx", None)
-    if context is not None and not said.endswith("?"):
-        said += f"; see `{context.command_path} --help`"
-    return UsageError(f"{said[:1].lower()}{said[1:]}")
+    if context is not None and not sentence.endswith("?"):
+        sentence += f"; see `{context.command_path} --help`"
+    return UsageError(f"{sentence[:1].lower()}{sentence[1:]}")
 
 
 _PARSER_WORDS = (

@@ -140,12 +140,12 @@ def check(
     """
     specs = specs or []
     if supported:
-        given: dict[str, object] = {"SPEC": specs, "--spec-only": spec_only, "--lenient": lenient}
-        given |= {"--released-once": released_once, "--on-branch": on_branch, "--ops": ops}
-        given |= {"--changed-since": changed_since, "--tag": tag, "--shard": shard}
-        given |= {"--cluster": cluster}
-        given |= {"--json-events": json_events, "--metrics-port": metrics_port}
-        refuse_together("--supported", given, "it reads no spec")
+        options: dict[str, object] = {"SPEC": specs, "--spec-only": spec_only, "--lenient": lenient}
+        options |= {"--released-once": released_once, "--on-branch": on_branch, "--ops": ops}
+        options |= {"--changed-since": changed_since, "--tag": tag, "--shard": shard}
+        options |= {"--cluster": cluster}
+        options |= {"--json-events": json_events, "--metrics-port": metrics_port}
+        refuse_together("--supported", options, "it reads no spec")
         _print_supported(sandbox, as_json)
         return
     if not specs:
@@ -153,10 +153,10 @@ def check(
     if ops:
         refuse_together("--ops", {"--json": as_json}, "JSON has them")
     if spec_only:
-        given = {"--sandbox": sandbox, "--lenient": lenient, "--ops": ops}
-        given |= {"--cluster": cluster}
-        given |= {"--json-events": json_events, "--metrics-port": metrics_port}
-        refuse_together("--spec-only", given, "it reads no model")
+        options = {"--sandbox": sandbox, "--lenient": lenient, "--ops": ops}
+        options |= {"--cluster": cluster}
+        options |= {"--json-events": json_events, "--metrics-port": metrics_port}
+        refuse_together("--spec-only", options, "it reads no model")
     of_specs = {
         "--spec-only": spec_only,
         "--released-once": released_once,
@@ -209,11 +209,11 @@ def _print_supported(sandbox: Policy | None, as_json: bool) -> None:
     from .display.tables import print_supported
 
     with BuildDisplay(results=False) as display, step("asking TensorFlow", display):
-        found = list_supported(open_store(), open_sandbox(sandbox))
+        supported = list_supported(open_store(), open_sandbox(sandbox))
     if as_json:
-        print_json(found)
+        print_json(supported)
     else:
-        print_supported(found)
+        print_supported(supported)
 
 
 def _print_valid(specs: Sequence[Spec], as_json: bool) -> None:

@@ -90,11 +90,11 @@ def stats(as_json: AsJson = False) -> None:
     from ..store.upkeep.statistics import take_statistics
 
     with _telling("reading the store"):
-        found = take_statistics(open_store())
+        statistics = take_statistics(open_store())
     if as_json:
-        print_json(found)
+        print_json(statistics)
     else:
-        _print_statistics(found)
+        _print_statistics(statistics)
 
 
 @cache.command(
@@ -186,15 +186,15 @@ def verify(
     from ..util.words import count, size_text
 
     opened = open_store()
-    with _telling("reading every file") as said:
-        found = verify_store(opened, said, remove=remove)
+    with _telling("reading every file") as progressed:
+        verified = verify_store(opened, progressed, remove=remove)
     if as_json:
-        print_json(found)
+        print_json(verified)
     else:
-        what = f"{count(found.results, 'result')} with {count(found.contents, 'file')}"
-        say(f"read {what}, {size_text(found.bytes)}, in {one_line(opened.backend.address)}")
+        what = f"{count(verified.results, 'result')} with {count(verified.contents, 'file')}"
+        say(f"read {what}, {size_text(verified.bytes)}, in {one_line(opened.backend.address)}")
     fix = "they were removed" if remove else "remove them by `modelwheel cache verify --remove`"
-    _refuse_damaged(found.damaged, opened, f"{fix}, and their work is done again")
+    _refuse_damaged(verified.damaged, opened, f"{fix}, and their work is done again")
 
 
 @cache.command(examples=["modelwheel cache copy /srv/modelwheel s3://models/store"])
@@ -220,8 +220,8 @@ def copy(
     old, new = open_address(source), open_address(target)
     if old.backend.address == new.backend.address:
         raise UsageError(f"{one_line(source)} cannot be copied to itself", code="MW201")
-    with _telling("copying results") as said:
-        done = copy_store(old, new, said)
+    with _telling("copying results") as progressed:
+        done = copy_store(old, new, progressed)
     if as_json:
         print_json(done)
     else:
@@ -238,13 +238,13 @@ def parse_size(text: str) -> int:
     Raises:
         UsageError: It is none.
     """
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kMGT])B", text.strip())
-    if found is None:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kMGT])B", text.strip())
+    if match is None:
         raise UsageError(
             f"--max-size {one_line(text)} is not a size; write a number with kB, MB, GB or TB, such as 200GB",
             code="MW200",
         )
-    return round(float(found[1]) * _UNITS[f"{found[2]}B"])
+    return round(float(match[1]) * _UNITS[f"{match[2]}B"])
 
 
 def _needed(store: Store, specs: list[str], files: list[Path]) -> set[str] | None:
@@ -272,12 +272,14 @@ def _distributions(paths: list[Path]) -> Iterator[Path]:
         if not path.is_dir():
             yield path
             continue
-        found = sorted(file for file in path.iterdir() if file.name.endswith((".whl", ".tar.gz")))
-        if not found:
+        distributions = sorted(
+            file for file in path.iterdir() if file.name.endswith((".whl", ".tar.gz"))
+        )
+        if not distributions:
             raise UsageError(
                 f"{one_line(path)} has no wheels or source distributions", code="MW203"
             )
-        yield from found
+        yield from distributions
 
 
 @contextmanager
@@ -300,9 +302,11 @@ def _refuse_damaged(damaged: Sequence[Damaged], store: Store, then: str) -> None
 
     if not damaged:
         return
-    for one in damaged[:_SHOWN]:
-        results = f" (of {first_few(one.results)})" if one.results else ""
-        say(f"damaged: {one_line(one.file)}: {one_line(one.why)}{one_line(results)}", err=True)
+    for damage in damaged[:_SHOWN]:
+        results = f" (of {first_few(damage.results)})" if damage.results else ""
+        say(
+            f"damaged: {one_line(damage.file)}: {one_line(damage.why)}{one_line(results)}", err=True
+        )
     if len(damaged) > _SHOWN:
         say(f"and {len(damaged) - _SHOWN} more; --json lists all", err=True)
     raise StoreError(
@@ -330,22 +334,24 @@ def _print_collected(done: Collected, *, dry_run: bool) -> None:
         )
 
 
-def _print_statistics(found: Statistics) -> None:
+def _print_statistics(statistics: Statistics) -> None:
     from ..util.words import count, size_text
 
     say(
-        f"{count(found.results, 'result')} with {count(found.contents, 'file')}, {size_text(found.bytes)}, in "
-        f"{one_line(found.address)}"
+        f"{count(statistics.results, 'result')} with {count(statistics.contents, 'file')}, {size_text(statistics.bytes)}, in "
+        f"{one_line(statistics.address)}"
     )
-    if found.running:
-        say(f"  {count(found.running, 'process', 'processes')} use it now")
-    if found.unneeded_bytes:
+    if statistics.running:
+        say(f"  {count(statistics.running, 'process', 'processes')} use it now")
+    if statistics.unneeded_bytes:
         say(
-            f"  {size_text(found.unneeded_bytes)} that no result needs: `modelwheel cache gc` frees them"
+            f"  {size_text(statistics.unneeded_bytes)} that no result needs: `modelwheel cache gc` frees them"
         )
-    if found.damaged:
-        say(f"  {count(found.damaged, 'result')} cannot be read: see `modelwheel cache verify`")
-    for title, groups in (("kind", found.kinds), ("last used", found.ages)):
+    if statistics.damaged:
+        say(
+            f"  {count(statistics.damaged, 'result')} cannot be read: see `modelwheel cache verify`"
+        )
+    for title, groups in (("kind", statistics.kinds), ("last used", statistics.ages)):
         rows = [
             (one_line(name), group.results, size_text(group.bytes))
             for name, group in groups.items()

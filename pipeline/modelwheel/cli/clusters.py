@@ -33,12 +33,12 @@ Cluster = Annotated[
 
 
 def find_cluster(
-    given: str | None, sandbox: Policy | None, others: Mapping[str, object] | None = None
+    option: str | None, sandbox: Policy | None, others: Mapping[str, object] | None = None
 ) -> OnCluster | None:
     """The cluster that an option names, else `modelwheel.toml`; None if steps run on this machine.
 
     Args:
-        given: The option.
+        option: The option.
         sandbox: Whether models must run in a sandbox.
         others: Options that have no meaning on a cluster, with their values.
 
@@ -48,10 +48,10 @@ def find_cluster(
         EnvironmentProblemError: Dask is not installed.
     """
     rules = load_config().cluster
-    address = given or rules.address
+    address = option or rules.address
     if not address or address == _OFF:
         return None
-    advice = "" if given else f"; --cluster {_OFF} runs the steps here"
+    advice = "" if option else f"; --cluster {_OFF} runs the steps here"
     refuse_together("--cluster", others or {}, f"steps run on other machines{advice}")
     from ..engine.cluster.address import OnCluster
 
@@ -62,9 +62,9 @@ def find_cluster(
 def _target(address: str) -> Target:
     from ..engine.cluster.address import parse_target
 
-    found = parse_target(address, _tls(), load_config().cluster.resources)
+    target = parse_target(address, _tls(), load_config().cluster.resources)
     extras.require("cluster", "--cluster")
-    return found
+    return target
 
 
 def _tls() -> Tls | None:
@@ -73,15 +73,15 @@ def _tls() -> Tls | None:
 
     rules, config = load_config().cluster, find_config(Path().absolute())
     names = (rules.tls_ca_file, rules.tls_cert, rules.tls_key)
-    given = [name for name in names if name is not None]
-    if not given or config is None:
+    files = [name for name in names if name is not None]
+    if not files or config is None:
         return None
-    if len(given) != len(names):
+    if len(files) != len(names):
         raise UsageError(
             f"[cluster] in {FILE_NAME} needs all of `tls_ca_file`, `tls_cert` and `tls_key`, or none",
             code="MW205",
         )
-    return Tls(*(config.parent / name for name in given))
+    return Tls(*(config.parent / name for name in files))
 
 
 @app.command(
@@ -137,9 +137,9 @@ def worker(
     from ..workers.pool import available_memory
 
     count, each = default_machine(processes, threads)
-    given = available_memory() if memory is None else round(memory * 1e9)
+    memory_bytes = available_memory() if memory is None else round(memory * 1e9)
     if as_json:
         from ..engine.cluster.declaration import declare
 
-        print_json(declare(given, target.resources).model_dump(mode="json"))
-    run_workers(target, Machine(count, each, given, name), tell)
+        print_json(declare(memory_bytes, target.resources).model_dump(mode="json"))
+    run_workers(target, Machine(count, each, memory_bytes, name), tell)

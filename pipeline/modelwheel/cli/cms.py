@@ -194,16 +194,16 @@ def check_aot_compatibility(
 
     if table:
         with BuildDisplay(results=False) as display, step("asking TensorFlow", display):
-            every = [(one.op, True) for one in list_supported(store, sandbox).ops]
+            every = [(operation.op, True) for operation in list_supported(store, sandbox).ops]
         say(show_table(every, table_format))
     if model_path is None:
         return
     with BuildDisplay(results=False) as display, step("inspecting the model", display):
-        found = check_model(_expand(model_path), serving_key, store, sandbox)
+        checked = check_model(_expand(model_path), serving_key, store, sandbox)
     if not table:
-        say(show_table(found.operations, table_format))
-    say(f"\n{found.verdict}")
-    if found.incompatible:
+        say(show_table(checked.operations, table_format))
+    say(f"\n{checked.verdict}")
+    if checked.incompatible:
         raise typer.Exit(UnsupportedModelError.exit_code)
 
 

@@ -21,11 +21,11 @@ def platforms(incomplete: str) -> Iterator[str]:
     """Platforms; after a comma, those that are not in the list yet."""
     from ..platforms import PLATFORMS
 
-    given, comma, last = incomplete.rpartition(",")
-    taken = given.split(",")
+    listed, comma, last = incomplete.rpartition(",")
+    taken = listed.split(",")
     for name in PLATFORMS:
         if name.startswith(last) and name not in taken:
-            yield f"{given}{comma}{name}"
+            yield f"{listed}{comma}{name}"
 
 
 def specs(incomplete: str) -> Iterator[str]:
@@ -75,11 +75,11 @@ def source_distributions(incomplete: str) -> Iterator[str]:
 
 
 def _files(incomplete: str, suffixes: tuple[str, ...]) -> list[str]:
-    found = list(_beside(incomplete, suffixes))
-    if len(found) == 1 and found[0].endswith("/"):
+    proposals = list(_beside(incomplete, suffixes))
+    if len(proposals) == 1 and proposals[0].endswith("/"):
         # A shell puts a blank behind a single proposal, also behind a directory.
-        found += _beside(found[0], suffixes)
-    return found
+        proposals += _beside(proposals[0], suffixes)
+    return proposals
 
 
 def _beside(incomplete: str, suffixes: tuple[str, ...]) -> Iterator[str]:

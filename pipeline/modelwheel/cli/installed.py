@@ -62,9 +62,9 @@ def _search_path(python: Path) -> list[str]:
     script = "import json, sys; print(json.dumps(sys.path))"
     try:
         # An absolute path, but not resolved: that of a virtual environment is a link to another one.
-        said = parse_json(run([python.absolute(), "-I", "-c", script]).stdout)
+        places = parse_json(run([python.absolute(), "-I", "-c", script]).stdout)
     except (ProcessError, ValueError):
         raise UsageError(
             f"--python {python} is not an interpreter; name one such as venv/bin/python"
         ) from None
-    return list(map(str, said))
+    return list(map(str, places))

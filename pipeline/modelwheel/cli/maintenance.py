@@ -80,7 +80,7 @@ def doctor(
     raise typer.Exit(any(finding.required and not finding.ok for finding in findings))
 
 
-def _check_github(given: str | None, *, as_json: bool) -> NoReturn:
+def _check_github(option: str | None, *, as_json: bool) -> NoReturn:
     """Shows the settings of a repository, and ends the command."""
     from .. import extras
     from ..config import load_config, require_repository
@@ -88,7 +88,7 @@ def _check_github(given: str | None, *, as_json: bool) -> NoReturn:
     from .display.progress import BuildDisplay
     from .display.tables import print_diagnosis
 
-    repository = require_repository(given)
+    repository = require_repository(option)
     extras.require("publish", "`modelwheel doctor --github`")
     from ..index.github.api import GitHub
     from ..index.github.settings import examine

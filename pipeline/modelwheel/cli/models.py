@@ -70,10 +70,10 @@ def load_any(
 
 
 def _refuse(model: str, options: Mapping[str, object]) -> None:
-    given = [name for name, value in options.items() if value]
-    if given:
+    names = [name for name, value in options.items() if value]
+    if names:
         raise UsageError(
-            f"{', '.join(given)} is for specs, and {one_line(model)} is a model: leave one of them out, "
+            f"{', '.join(names)} is for specs, and {one_line(model)} is a model: leave one of them out, "
             "or write a spec: modelwheel new NAME --model PATH"
         )
 

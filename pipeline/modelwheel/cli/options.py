@@ -170,10 +170,10 @@ def refuse_together(option: str, others: Mapping[str, object], reason: str) -> N
     Raises:
         UsageError: Any of the others was given.
     """
-    given = [name for name, value in others.items() if value]
-    if given:
+    names = [name for name, value in others.items() if value]
+    if names:
         raise UsageError(
-            f"{option} cannot be combined with {', '.join(given)}: {reason}", code="MW201"
+            f"{option} cannot be combined with {', '.join(names)}: {reason}", code="MW201"
         )
 
 
@@ -189,11 +189,11 @@ def refuse_without(option: str, others: Mapping[str, object]) -> None:
     Raises:
         UsageError: Any of the others was given.
     """
-    given = [name for name, value in others.items() if value]
-    if given:
-        verb = "has" if len(given) == 1 else "have"
+    names = [name for name, value in others.items() if value]
+    if names:
+        verb = "has" if len(names) == 1 else "have"
         raise UsageError(
-            f"{', '.join(given)} {verb} an effect only with {option}; add it", code="MW202"
+            f"{', '.join(names)} {verb} an effect only with {option}; add it", code="MW202"
         )
 
 

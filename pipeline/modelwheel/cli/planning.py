@@ -168,7 +168,7 @@ def _print_plan(
     from .display.plans import total
 
     store = open_store()
-    planned = [step for one in survey_all(requests, store, goal) for step in one.planned]
+    planned = [step for survey in survey_all(requests, store, goal) for step in survey.planned]
     if as_json:
         if mode is not None:
             open_sandbox(mode)  # an error if it is required and none works
@@ -201,14 +201,16 @@ def _print_answers(
     if since:
         reasons = _since(surveys, goal, store, explainer, since)
     elif why:
-        reasons = {name: found for one in surveys for name, found in explainer.why(one).items()}
+        reasons = {
+            name: causes for survey in surveys for name, causes in explainer.why(survey).items()
+        }
     cost = None if workers is None else estimate(surveys, explainer.history, workers)
     if as_json:
         if mode is not None:
             open_sandbox(mode)  # an error if it is required and none works
         print_json(answer_json(surveys, reasons, cost))
         return
-    planned = [step for one in surveys for step in one.planned]
+    planned = [step for survey in surveys for step in survey.planned]
     for line in reason_lines(surveys, reasons or {}):
         say(line)
     if since:

@@ -41,22 +41,22 @@ def explain(
         if as_json:
             print_json(codes)
             return
-        for one in codes:
-            say(f"{one.code}  {one.title}")
+        for entry in codes:
+            say(f"{entry.code}  {entry.title}")
         return
-    found = find_code(code)
+    entry = find_code(code)
     if as_json:
-        print_json(found)
+        print_json(entry)
         return
     from rich.markdown import Markdown
 
     from .display.console import OUT
 
-    say(f"{found.code}: {found.title} (exit code {found.exit_code})\n")
+    say(f"{entry.code}: {entry.title} (exit code {entry.exit_code})\n")
     if OUT.is_terminal:
-        OUT.print(Markdown(found.text, code_theme="ansi_light"), soft_wrap=False)
+        OUT.print(Markdown(entry.text, code_theme="ansi_light"), soft_wrap=False)
     else:
-        say(found.text)
+        say(entry.text)
 
 
 @app.command(

@@ -55,9 +55,11 @@ class Annotation:
             "col": self.column,
             "title": one_line(self.title),
         }
-        given = [f"{name}={_property(value)}" for name, value in place.items() if value is not None]
+        properties = [
+            f"{name}={_property(value)}" for name, value in place.items() if value is not None
+        ]
         text = "\n".join(shorten(line, _LONGEST) for line in safe_lines(self.message).splitlines())
-        return f"::{self.severity} {','.join(given)}::{_data(text)}"
+        return f"::{self.severity} {','.join(properties)}::{_data(text)}"
 
 
 def are_wanted() -> bool:
@@ -68,7 +70,8 @@ def are_wanted() -> bool:
 def annotate(annotations: Iterable[Annotation]) -> None:
     """Prints annotations, each once, if this is a step of a workflow."""
     if are_wanted():
-        for command in list(dict.fromkeys(one.command() for one in annotations))[:_MOST]:
+        commands = dict.fromkeys(annotation.command() for annotation in annotations)
+        for command in list(commands)[:_MOST]:
             say_command(command)
 
 
@@ -129,12 +132,12 @@ def of_findings(
 
 
 def _placed(text: str, severity: Severity, title: str = "modelwheel") -> Annotation | None:
-    found = _PLACE.fullmatch(text)
-    if found is None or not Path(found["file"]).is_file():
+    match = _PLACE.fullmatch(text)
+    if match is None or not Path(match["file"]).is_file():
         return None
-    column = None if found["column"] is None else int(found["column"])
+    column = None if match["column"] is None else int(match["column"])
     return Annotation(
-        severity, found["message"], title, Path(found["file"]), int(found["line"]), column
+        severity, match["message"], title, Path(match["file"]), int(match["line"]), column
     )
 
 

@@ -28,14 +28,14 @@ def print_machine(console: Console, machine: Machine, models: Iterable[Compared]
 def _others(machine: Machine, models: Iterable[Compared]) -> str:
     kinds = dict[str, set[Kind]]()
     whole = set[tuple[str, Kind]]()
-    for one in models:
-        others = [side for side in one.sides if side.kind != OURS and side.error is None]
-        if one.level != machine.level and others:
-            kinds.setdefault(one.level, set()).update(side.kind for side in others)
-            whole.update((one.level, side.kind) for side in others if not side.lowered)
+    for model in models:
+        others = [side for side in model.sides if side.kind != OURS and side.error is None]
+        if model.level != machine.level and others:
+            kinds.setdefault(model.level, set()).update(side.kind for side in others)
+            whole.update((model.level, side.kind) for side in others if not side.lowered)
     return "".join(
-        _seen(level, found, {kind for kind in found if (level, kind) in whole})
-        for level, found in kinds.items()
+        _seen(level, seen, {kind for kind in seen if (level, kind) in whole})
+        for level, seen in kinds.items()
     )
 
 

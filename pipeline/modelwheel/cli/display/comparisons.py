@@ -47,7 +47,7 @@ def level_text(comparisons: Sequence[Comparison]) -> str:
     used = share_text(worst)
     if not failed:
         return used
-    others = len({one.label for one in failed}) - 1
+    others = len({comparison.label for comparison in failed}) - 1
     more = f" and {count(others, 'other output')}" if others else ""
     kind = f", {worst.circumstance}" if worst.circumstance else ""
     return f"{used} ({worst.label}{more}, {count(worst.rows, 'row')}{kind})"

@@ -112,7 +112,8 @@ def _storage(manifest: Manifest) -> dict[str, str]:
 
 def _fusions(fusions: Sequence[Replaced]) -> dict[str, str]:
     shown = (
-        one_line(f"{one.name}: {count(one.calls, 'call')}, by {one.provider}") for one in fusions
+        one_line(f"{fusion.name}: {count(fusion.calls, 'call')}, by {fusion.provider}")
+        for fusion in fusions
     )
     return {"replaced": "\n".join(shown)} if fusions else {}
 

@@ -30,8 +30,8 @@ def reason_lines(
     """A line for each reason, with the steps that have it; the one of most steps first."""
     from ...engine.planning.why import group
 
-    kinds = {step.name: step.kind for one in surveys for step in one.planned}
-    models = {step.name: one.request.name for one in surveys for step in one.planned}
+    kinds = {step.name: step.kind for survey in surveys for step in survey.planned}
+    models = {step.name: survey.request.name for survey in surveys for step in survey.planned}
     for text, names in group(reasons).items():
         if len(names) <= _NAMED:
             yield f"{', '.join(f'{kinds[name]} {name}' for name in names)}: {text}"
@@ -80,8 +80,8 @@ def answer_json(
 
     steps = [
         {**as_json(step), "why": None if reasons is None else as_json(reasons.get(step.name, ()))}
-        for one in surveys
-        for step in one.planned
+        for survey in surveys
+        for step in survey.planned
     ]
     grouped = [{"text": text, "steps": names} for text, names in group(reasons or {}).items()]
     return {

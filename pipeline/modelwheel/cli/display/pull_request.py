@@ -55,7 +55,7 @@ def show_report(measurements: Sequence[Measurement], note: str) -> Iterator[str]
     changes = _show_differences(measurements)
     if changes:
         yield changes
-    drawn = [chart for one in measurements if (chart := _show_times(one))]
+    drawn = [chart for measurement in measurements if (chart := _show_times(measurement))]
     for chart in drawn[:_CHARTS]:
         yield chart
     if errors := show_errors(measurements):
@@ -70,10 +70,10 @@ def _folded(title: str, text: str) -> str:
 def _show_differences(measurements: Iterable[Measurement]) -> str:
     """The differences from the released version, for each model that has one."""
     lines = []
-    for one in measurements:
-        if one.released is not None:
-            model, version = one.manifest.model, one.released.version
-            changes = one.released.differences or (
+    for measurement in measurements:
+        if measurement.released is not None:
+            model, version = measurement.manifest.model, measurement.released.version
+            changes = measurement.released.differences or (
                 "the same inputs, outputs, levels, batch sizes, licences and files",
             )
             lines.append(f"- {escape(f'{model.name} {model.version}, compared with {version}')}")

@@ -54,19 +54,19 @@ def print_results(results: Sequence[BuildResult], *, table: bool = False) -> Non
 
 
 def print_totals(
-    noun: str, found: Mapping[str, bool], words: tuple[str, str] = ("ok", "refused")
+    noun: str, states: Mapping[str, bool], words: tuple[str, str] = ("ok", "refused")
 ) -> None:
     """The last line of a command that takes several files; nothing if there was one.
 
     Args:
         noun: What they are.
-        found: Whether each is in order, by name.
+        states: Whether each is in order, by name.
         words: What those are that are in order, and what the others.
     """
-    if len(found) > 1:
-        bad = [name for name, ok in found.items() if not ok]
+    if len(states) > 1:
+        bad = [name for name, ok in states.items() if not ok]
         named = f" ({plain(', '.join(bad))})" if bad else ""
-        total, good = count(len(found), noun), len(found) - len(bad)
+        total, good = count(len(states), noun), len(states) - len(bad)
         OUT.print(f"{total}: {good} {words[0]}, {len(bad)} {words[1]}{named}")
 
 
@@ -86,8 +86,8 @@ def print_failures(results: Sequence[BuildResult]) -> None:
 
 
 def _print_replaced(result: BuildResult) -> None:
-    for one in result.replaced:
-        text = f"Replaced {one.name}: {count(one.calls, 'call')}, by {one.provider}"
+    for fusion in result.replaced:
+        text = f"Replaced {fusion.name}: {count(fusion.calls, 'call')}, by {fusion.provider}"
         OUT.print(plain(text))
 
 
@@ -145,8 +145,8 @@ def print_parts(parts: Sequence[Parts]) -> None:
     from ...release.parts import PART_COLUMNS, part_cells
 
     table = Table(*PART_COLUMNS)
-    for one in parts:
-        table.add_row(*map(plain, part_cells(one)))
+    for part in parts:
+        table.add_row(*map(plain, part_cells(part)))
     OUT.print(table)
 
 
@@ -182,9 +182,9 @@ def _print_verdict(model: CheckedModel) -> None:
 def print_supported(supported: Supported) -> None:
     """Every operation with the element types that it may have."""
     table = Table("op", Column("element types", overflow="fold"))
-    for found in supported.ops:
-        types = "; ".join(f"{name}: {', '.join(kinds)}" for name, kinds in found.types.items())
-        table.add_row(found.op, "removed by freezing" if found.removed else types or "any")
+    for operation in supported.ops:
+        types = "; ".join(f"{name}: {', '.join(kinds)}" for name, kinds in operation.types.items())
+        table.add_row(operation.op, "removed by freezing" if operation.removed else types or "any")
     OUT.print(table)
     OUT.print(f"{count(len(supported.ops), 'operation')}, with TensorFlow {supported.tensorflow}")
 

@@ -26,8 +26,10 @@ def print_tuned(tuned: Tuned) -> None:
             box=SIMPLE,
             title=f"{plain(tuned.model)}, {name}, {plain(tuned.cpu)}",
         )
-        for size, found in level.after.items():
-            table.add_row(str(size), _us(level.before[size]), _us(found.median), _quartiles(found))
+        for size, spread in level.after.items():
+            table.add_row(
+                str(size), _us(level.before[size]), _us(spread.median), _quartiles(spread)
+            )
         OUT.print(table)
         for trial in level.trials:
             verdict = (
@@ -62,12 +64,12 @@ def print_proposal(proposal: Proposal) -> None:
         box=SIMPLE,
         title=f"{plain(proposal.model)}, {proposal.level}, {plain(proposal.cpu)}",
     )
-    for size, found in proposal.costs.items():
+    for size, spread in proposal.costs.items():
         table.add_row(
             str(size),
-            _us(found.median),
-            _quartiles(found),
-            _us(found.median / size),
+            _us(spread.median),
+            _quartiles(spread),
+            _us(spread.median / size),
             size_text(proposal.code[size]),
             "x" if size in proposal.current else "",
             "x" if size in proposal.proposed else "",
@@ -83,8 +85,8 @@ def print_proposal(proposal: Proposal) -> None:
     _warn(tuple(proposal.costs.values()))
 
 
-def _warn(found: Sequence[Spread]) -> None:
-    unstable = sum(not is_stable(one) for one in found)
+def _warn(spreads: Sequence[Spread]) -> None:
+    unstable = sum(not is_stable(spread) for spread in spreads)
     if unstable:
         OUT.print(
             f"  The machine is busy: {count(unstable, 'timing')} {'varies' if unstable == 1 else 'vary'} by more "
@@ -96,5 +98,5 @@ def _us(nanoseconds: float) -> str:
     return f"{nanoseconds / 1000:.2f}"
 
 
-def _quartiles(found: Spread) -> str:
-    return f"{_us(found.low)}-{_us(found.high)}"
+def _quartiles(spread: Spread) -> str:
+    return f"{_us(spread.low)}-{_us(spread.high)}"

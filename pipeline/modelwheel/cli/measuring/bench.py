@@ -99,16 +99,16 @@ def bench(
         print_json(benchmark)
         return
     print_machine(OUT, machine, compared)
-    for one in compared:
-        print_compared(OUT, one)
+    for result in compared:
+        print_compared(OUT, result)
     print_mean(OUT, benchmark)
 
 
-def _peers(given: Sequence[str]) -> Mapping[str, Path]:
+def _peers(peers: Sequence[str]) -> Mapping[str, Path]:
     from ...bench.compare import FORMATS
 
     files = {}
-    for text in given:
+    for text in peers:
         name, _, path = text.partition("=")
         if name not in FORMATS or not path:
             raise UsageError(

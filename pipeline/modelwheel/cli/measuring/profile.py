@@ -114,7 +114,7 @@ def profile(
             for _, error in result.errors:
                 raise error
             with step(f"{request.name}/measure", display):
-                found = measure(request, store, chosen, scratch, seconds, threads)
+                measured = measure(request, store, chosen, scratch, seconds, threads)
     if dump is not None:
         from ...engine.passes import write_passes
 
@@ -122,12 +122,12 @@ def profile(
     if flames is not None:
         from ...bench.profile_plots import write_flames
 
-        write_flames(found, flames)
+        write_flames(measured, flames)
     if roofline is not None:
         from ...bench.profile_plots import write_roofline
 
-        write_roofline(found, roofline)
+        write_roofline(measured, roofline)
     if as_json:
-        print_json(found)
+        print_json(measured)
     else:
-        print_profile(OUT, found)
+        print_profile(OUT, measured)

@@ -101,15 +101,15 @@ def _tune(
     from ...bench.tune import tune_spec
     from ..display.tune import print_tuned
 
-    found = []
+    tuned = []
     for request in requests:
-        found.append(tune_spec(request, tuner, flags=flags))
+        tuned.append(tune_spec(request, tuner, flags=flags))
         if not as_json:
             with display.paused():
-                print_tuned(found[-1])
-                say(f"wrote {found[-1].lock}; commit it with {request.spec.path.name}")
+                print_tuned(tuned[-1])
+                say(f"wrote {tuned[-1].lock}; commit it with {request.spec.path.name}")
     if as_json:
-        print_json(found)
+        print_json(tuned)
 
 
 def _propose(
@@ -127,17 +127,17 @@ def _propose(
     from ...bench.workload import parse_workload
     from ..display.tune import print_proposal
 
-    workload, found = parse_workload(text), []
+    workload, proposals = parse_workload(text), []
     for request in requests:
-        found.append(propose_sizes(request, tuner, workload, budget))
+        proposals.append(propose_sizes(request, tuner, workload, budget))
         if plot is not None:
-            write_splits(found[-1], workload, plot)
+            write_splits(proposals[-1], workload, plot)
         if not as_json:
             with display.paused():
-                print_proposal(found[-1])
-                say(_advice(request, found[-1].proposed))
+                print_proposal(proposals[-1])
+                say(_advice(request, proposals[-1].proposed))
     if as_json:
-        print_json(found)
+        print_json(proposals)
 
 
 def _advice(request: Request, proposed: Sequence[int]) -> str:

@@ -119,10 +119,10 @@ def _download_from_indexes(
     return copied
 
 
-def _index_urls(given: Sequence[str]) -> Sequence[str]:
+def _index_urls(urls: Sequence[str]) -> Sequence[str]:
     """The indexes to read."""
-    found = (find_address("site", None), find_address("url", None))
-    return given or [url for url in found if url] or [require_address("url", None, "--index-url")]
+    known = (find_address("site", None), find_address("url", None))
+    return urls or [url for url in known if url] or [require_address("url", None, "--index-url")]
 
 
 @app.command(rich_help_panel=RELEASE, examples=["modelwheel index dist --out site"])

@@ -91,12 +91,12 @@ def _add_bundle(files: Sequence[Path], bundle: Path) -> list[tuple[Path, Path]]:
     from ...wheelfile.collect import find_distributions
 
     line, hashes = split_by_subject(bundle)
-    found = find_distributions(files)
-    for path in found:
+    distributions = find_distributions(files)
+    for path in distributions:
         if digest_file(path).sha256 not in hashes:
             raise UsageError(f"{bundle} says nothing about {one_line(path.name)}, as it is here")
     written = []
-    for path in found:
+    for path in distributions:
         there = bundle_path(path)
         old = [text.decode().strip() for text in read_lines(there)] if there.exists() else []
         written.append((path, write_bundle(path, [*(text for text in old if text != line), line])))

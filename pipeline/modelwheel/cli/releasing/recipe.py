@@ -53,15 +53,15 @@ def recipe(
     from ...engine.delivery import writing_to
     from ...release.conda import write_recipe
 
-    found = sdist or _find_sdist(model)
-    if not found.is_file():
+    file = sdist or _find_sdist(model)
+    if not file.is_file():
         raise UsageError(
-            f"there is no file {found}; `modelwheel compile` makes it, or name it by --sdist",
+            f"there is no file {file}; `modelwheel compile` makes it, or name it by --sdist",
             code="MW209",
         )
-    target = out or Path("recipes", found.name.rpartition("-")[0].replace("_", "-"))
+    target = out or Path("recipes", file.name.rpartition("-")[0].replace("_", "-"))
     with writing_to(target):
-        written = write_recipe(found, target, url=url, maintainers=maintainer or ())
+        written = write_recipe(file, target, url=url, maintainers=maintainer or ())
     if as_json:
         print_json(written)
         return

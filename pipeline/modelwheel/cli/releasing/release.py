@@ -115,17 +115,17 @@ def wheel(
     else:
         refuse_without("--github-job", {"--sums": sums, "--github-output": github_output})
     require_appendable(github_output)
-    found = find_distributions(sdists, (SDIST,))
+    distributions = find_distributions(sdists, (SDIST,))
     from ..display.progress import BuildDisplay
 
     # cibuildwheel prints lines of its own.
     with BuildDisplay(results=False) if cross else nullcontext() as display:
         if cross:
-            outcomes = _cross_build(found, cross, python, out, display or NOBODY)
+            outcomes = _cross_build(distributions, cross, python, out, display or NOBODY)
         elif github_job:
-            outcomes = _build_job(found, github_job, sums, out, github_output)
+            outcomes = _build_job(distributions, github_job, sums, out, github_output)
         else:
-            outcomes = _drive_cibuildwheel(found, system, only, out)
+            outcomes = _drive_cibuildwheel(distributions, system, only, out)
         finished = [_shown(outcome, display, as_json=as_json) for outcome in outcomes]
     if as_json:
         print_json(finished)

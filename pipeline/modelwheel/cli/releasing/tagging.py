@@ -60,17 +60,17 @@ def release_plan(
     if as_json:
         print_json(due)
         return
-    for one in due:
-        say(f"{one.tag}  {one.spec}{'  new project' if one.new_project else ''}")
+    for release in due:
+        say(f"{release.tag}  {release.spec}{'  new project' if release.new_project else ''}")
     _warn(due, chosen)
     never = sum(not spec.package.publish for spec in loaded)
     kept = f", {never} with `publish: false`" if never else ""
     say(f"{count(len(due), 'model')} to release, {len(loaded) - len(due) - never} released{kept}")
 
 
-def _released_tags(specs: Sequence[Spec], given: str | None) -> list[str] | None:
+def _released_tags(specs: Sequence[Spec], option: str | None) -> list[str] | None:
     """The tags of the releases on GitHub; None if the repository is not known, so that tags alone count."""
-    repository = find_repository(given)
+    repository = find_repository(option)
     if repository is None:
         tell(
             "note: compared with the tags in git alone; set `repository` in section [release] of "
@@ -111,7 +111,7 @@ def _warn(due: Sequence[Due], mode: Mode) -> None:
     if mode == "pypi":
         from ...index.pypi import warn_of_new_names
 
-        for warning in warn_of_new_names([one.name for one in due if one.new_project]):
+        for warning in warn_of_new_names([release.name for release in due if release.new_project]):
             say(f"warning: {warning}", err=True)
 
 

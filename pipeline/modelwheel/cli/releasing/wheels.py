@@ -96,10 +96,10 @@ def verify(
     from ..display.progress import BuildDisplay
     from ..display.tables import print_verified
 
-    found = find_model_wheels(wheels)
+    paths = find_model_wheels(wheels)
     store, chosen = open_store(), open_sandbox(sandbox)
     with BuildDisplay(results=False) as display:
-        verified = verify_wheels(found, store, chosen, against, emulate=emulate, watcher=display)
+        verified = verify_wheels(paths, store, chosen, against, emulate=emulate, watcher=display)
     if as_json:
         print_json(verified)
     else:
@@ -158,11 +158,11 @@ def report(
 
     require_appendable(summary)
     require_writable(comment, pictures)
-    found = find_model_wheels(wheels, may_be_empty=True)
+    paths = find_model_wheels(wheels, may_be_empty=True)
     address = find_address("url", index_url)
     store, chosen = open_store(), open_sandbox(sandbox)
     with BuildDisplay(results=False) as display:
-        measured = measure_wheels(found, store, chosen, address, display)
+        measured = measure_wheels(paths, store, chosen, address, display)
     reasons = "; ".join(notes_on_releases(measured))
     if as_json:
         print_json(measured)
@@ -289,18 +289,18 @@ def inspect(
     if not replay:
         others = {"--spec": spec, "--recompile": recompile, "--sandbox": sandbox}
         refuse_without("--replay", others)
-    found = find_distributions(files)
+    paths = find_distributions(files)
     if show_sbom:
-        _print_sbom(found)
+        _print_sbom(paths)
         return
     if program:
-        _print_programs(found)
+        _print_programs(paths)
         return
     from ...util.watching import each
     from ..display.progress import BuildDisplay
 
     with BuildDisplay(results=False) as display:
-        opened = [open_contents(path) for path in each(found, lambda path: path.name, display)]
+        opened = [open_contents(path) for path in each(paths, lambda path: path.name, display)]
     if replay:
         _replay(opened, open_sandbox(sandbox), spec, recompile=recompile, as_json=as_json)
     elif as_json:
@@ -400,11 +400,11 @@ def _exit_with(
     """Prints all errors, then how many wheels have none, and ends with the exit code of the first."""
     from ..display.annotations import report_error
 
-    found = [error for error in errors if error is not None]
-    for error in found:
+    failures = [error for error in errors if error is not None]
+    for error in failures:
         report_error(error)
     if not as_json:
         from ..display.tables import print_totals
 
         print_totals("wheel", totals, ("ok", "failed"))
-    raise typer.Exit(found[0].exit_code if found else 0)
+    raise typer.Exit(failures[0].exit_code if failures else 0)
