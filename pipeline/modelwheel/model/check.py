@@ -165,12 +165,12 @@ def _note_valid_values(signature: SignatureInfo, expected: Expected) -> Iterator
     for tensor in signature.inputs:
         if tensor.valid is None:
             continue
-        given, allowed = expected.ranges.get(tensor.name), tensor.valid.every_bounds
-        if given is None:
+        bounds, allowed = expected.ranges.get(tensor.name), tensor.valid.every_bounds
+        if bounds is None:
             verb = "is compared on" if tensor.valid.soft else "takes"
             message = f"input {tensor.name!r} {verb} {tensor.valid}"
             yield Finding("note", "valid-values", message)
-        elif not all(low <= given[0] and given[1] <= high for low, high in allowed):
+        elif not all(low <= bounds[0] and bounds[1] <= high for low, high in allowed):
             yield Finding(
                 "warning",
                 "valid-values",

@@ -48,10 +48,10 @@ def _wanted(
             continue
         width = (shape[-1] if shape else 1) or 1
         part = table.columns[1] - table.columns[0] if table.columns else width
-        each = _elements(shape) // width * part
+        per_call = _elements(shape) // width * part
         # Masks replace some elements: up to two thirds of them.
         needed = table.rows * (3 if masks[table.input] else 1)
-        wanted = max(wanted, math.ceil(needed / max(each, 1)))
+        wanted = max(wanted, math.ceil(needed / max(per_call, 1)))
     return wanted
 
 

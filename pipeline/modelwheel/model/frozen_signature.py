@@ -77,7 +77,7 @@ def c_names(names: Iterable[str]) -> tuple[str, ...]:
     names = tuple(names)
     wanted = {name: to_tensor_identifier(name) for name in names}
     taken = {name for name in names if wanted[name] == name}
-    found = []
+    identifiers = []
     for name in names:
         candidate, number = wanted[name], 2
         # Different names may become the same identifier: `a/b` and `a.b`.
@@ -86,5 +86,5 @@ def c_names(names: Iterable[str]) -> tuple[str, ...]:
             candidate = to_tensor_identifier(f"{wanted[name]}_{number}")
             number += 1
         taken.add(candidate)
-        found.append(candidate)
-    return tuple(found)
+        identifiers.append(candidate)
+    return tuple(identifiers)

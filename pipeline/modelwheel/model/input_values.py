@@ -14,28 +14,28 @@ Ranges = Mapping[str, tuple[float, float]]
 """[low, high) by input, or by some columns of one: `x`, `x[3]`, `x[4:6]`."""
 
 
-def usable_ranges(signature: SignatureInfo, given: Ranges) -> dict[str, tuple[float, float]]:
+def usable_ranges(signature: SignatureInfo, ranges: Ranges) -> dict[str, tuple[float, float]]:
     """The bounds of random inputs: those of the spec, then those that follow from the model."""
     derived = {t.name: t.valid.bounds for t in signature.inputs if t.valid is not None}
     names = {tensor.name for tensor in signature.inputs}
-    own = {name: bounds for name, bounds in given.items() if name in names}
+    own = {name: bounds for name, bounds in ranges.items() if name in names}
     return {n: bounds for n, bounds in derived.items() if bounds is not None} | own
 
 
-def usable_columns(signature: SignatureInfo, given: Ranges) -> dict[str, tuple[ColumnValues, ...]]:
+def usable_columns(signature: SignatureInfo, ranges: Ranges) -> dict[str, tuple[ColumnValues, ...]]:
     """The columns with bounds of their own; those of the spec come last, as the last ones count."""
-    found = {}
+    by_name = {}
     for tensor in signature.inputs:
-        derived = tensor.valid.columns if tensor.valid and tensor.name not in given else ()
-        columns = (*derived, *given_columns(signature, given, tensor.name))
+        derived = tensor.valid.columns if tensor.valid and tensor.name not in ranges else ()
+        columns = (*derived, *given_columns(signature, ranges, tensor.name))
         if columns:
-            found[tensor.name] = columns
-    return found
+            by_name[tensor.name] = columns
+    return by_name
 
 
-def given_columns(signature: SignatureInfo, given: Ranges, name: str) -> Iterator[ColumnValues]:
+def given_columns(signature: SignatureInfo, ranges: Ranges, name: str) -> Iterator[ColumnValues]:
     """The columns of one input that the spec describes."""
-    for key, (low, high) in given.items():
+    for key, (low, high) in ranges.items():
         part = split_columns(signature, key)
         if part is not None and part[0] == name:
             dtype = next(tensor.dtype for tensor in signature.inputs if tensor.name == name)
@@ -43,29 +43,29 @@ def given_columns(signature: SignatureInfo, given: Ranges, name: str) -> Iterato
             yield ColumnValues(first=part[1], end=part[2], low=low, high=high, parts=parts)
 
 
-def usable_parts(signature: SignatureInfo, given: Ranges) -> dict[str, int]:
+def usable_parts(signature: SignatureInfo, ranges: Ranges) -> dict[str, int]:
     """Into how many parts the bounds of inputs are divided; those of the spec only if every integer is one."""
-    found = {t.name: t.valid.parts for t in signature.inputs if t.valid is not None}
+    by_name = {t.name: t.valid.parts for t in signature.inputs if t.valid is not None}
     for tensor in signature.inputs:
-        if tensor.name in given:
-            found[tensor.name] = parts_of(tensor.dtype, *given[tensor.name])
-    return {name: parts for name, parts in found.items() if parts}
+        if tensor.name in ranges:
+            by_name[tensor.name] = parts_of(tensor.dtype, *ranges[tensor.name])
+    return {name: parts for name, parts in by_name.items() if parts}
 
 
-def usable_some(signature: SignatureInfo, given: Ranges) -> tuple[str, ...]:
+def usable_some(signature: SignatureInfo, ranges: Ranges) -> tuple[str, ...]:
     """The masks, of which each row has an element that is not 0."""
     return tuple(
         tensor.name
         for tensor in signature.inputs
-        if tensor.name not in given
+        if tensor.name not in ranges
         and (tensor.dtype == "bool" or (tensor.valid is not None and tensor.valid.some))
     )
 
 
-def wide_ranges(signature: SignatureInfo, given: Ranges) -> tuple[str, ...]:
+def wide_ranges(signature: SignatureInfo, ranges: Ranges) -> tuple[str, ...]:
     """The inputs whose boundary rows go to the ends of their type, whatever their bounds are."""
     return tuple(
-        t.name for t in signature.inputs if t.valid and t.valid.wide and t.name not in given
+        t.name for t in signature.inputs if t.valid and t.valid.wide and t.name not in ranges
     )
 
 
@@ -75,23 +75,23 @@ def parts_of(dtype: str, low: float, high: float) -> int:
     return count if "int" in dtype and 1 < count <= MAX_PARTS else 0
 
 
-def valid_values(signature: SignatureInfo, given: Ranges) -> dict[str, ValidValues]:
+def valid_values(signature: SignatureInfo, ranges: Ranges) -> dict[str, ValidValues]:
     """The values that callers may pass, by input: those of the spec, or else those beyond which the model fails."""
-    found = {}
+    by_name = {}
     for tensor in signature.inputs:
         derived = tensor.valid or ValidValues()
         hard = derived.every_bounds
-        low, high = given.get(tensor.name, (None, None))
-        columns = tuple(given_columns(signature, given, tensor.name))
-        if tensor.name in given:
+        low, high = ranges.get(tensor.name, (None, None))
+        columns = tuple(given_columns(signature, ranges, tensor.name))
+        if tensor.name in ranges:
             derived = ValidValues()
         elif derived.bounds in hard:
             low, high = derived.low, derived.high
         columns = (*(c for c in derived.columns if (c.low, c.high) in hard), *columns)
         if low is not None or columns:
             update = {"low": low, "high": high, "columns": columns}
-            found[tensor.name] = derived.model_copy(update=update)
-    return found
+            by_name[tensor.name] = derived.model_copy(update=update)
+    return by_name
 
 
 def split_columns(signature: SignatureInfo, key: str) -> tuple[str, int, int] | None:
@@ -103,14 +103,14 @@ def split_columns(signature: SignatureInfo, key: str) -> tuple[str, int, int] | 
     return match[1], int(match[2]), int(match[3] or int(match[2]) + 1)
 
 
-def usable_masks(signature: SignatureInfo, given: Ranges) -> dict[str, tuple[Mask, ...]]:
+def usable_masks(signature: SignatureInfo, ranges: Ranges) -> dict[str, tuple[Mask, ...]]:
     """The values that random inputs must hold now and then, if the bounds of the spec allow them."""
-    found = {}
+    by_name = {}
     for tensor in signature.inputs:
         masks = tensor.valid.masks if tensor.valid is not None else ()
-        allowed = [given[tensor.name]] if tensor.name in given else []
-        allowed += [(c.low, c.high) for c in given_columns(signature, given, tensor.name)]
+        allowed = [ranges[tensor.name]] if tensor.name in ranges else []
+        allowed += [(c.low, c.high) for c in given_columns(signature, ranges, tensor.name)]
         masks = tuple(m for m in masks if all(low <= m.value < high for low, high in allowed))
         if masks:
-            found[tensor.name] = masks
-    return found
+            by_name[tensor.name] = masks
+    return by_name

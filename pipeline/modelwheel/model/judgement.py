@@ -91,17 +91,17 @@ def _judge_effects(inspection: Inspection, key: str, keep_state: bool) -> Iterat
     texts = signature is not None and any(t.dtype == "string" for t in signature.inputs)
     running = [use for use in inspection.ops if key in use.signatures or key in use.beside]
     for effect, (verb, fix) in VERBS.items():
-        found = [use for use in running if use.effect == effect]
+        uses = [use for use in running if use.effect == effect]
         if effect == "variable" and key in inspection.training:
             continue  # what it keeps is for training
         if effect == "variable" and keep_state:
-            yield from _judge_state(found, key)
-        elif found:
+            yield from _judge_state(uses, key)
+        elif uses:
             kind = _KINDS.get(effect, "effect")
-            in_module = all(use.op.startswith("stablehlo.") for use in found)
-            said = f"the signature {verb}: {where(found, key)}"
+            in_module = all(use.op.startswith("stablehlo.") for use in uses)
+            sentence = f"the signature {verb}: {where(uses, key)}"
             advice = KERAS_TABLE_FIX if effect == "table" and texts else fix
-            yield Finding("error", kind, said, _STABLEHLO_FIX if in_module else advice)
+            yield Finding("error", kind, sentence, _STABLEHLO_FIX if in_module else advice)
 
 
 def _judge_state(writes: Sequence[OpUse], key: str) -> Iterator[Finding]:
@@ -119,16 +119,16 @@ def _judge_state(writes: Sequence[OpUse], key: str) -> Iterator[Finding]:
 
 def _judge_loading(every: Sequence[OpUse], key: str) -> Iterator[Finding]:
     loaded = [(use, use.loading) for use in every if use.loading is not None and use.effect]
-    tables = [(u.op, found) for u, found in loaded if TABLES_OF_CONSTANTS.fullmatch(u.op)]
+    tables = [(u.op, loading) for u, loading in loaded if TABLES_OF_CONSTANTS.fullmatch(u.op)]
     if tables:
         yield Finding("note", "initializers", f"loading the model fills tables: {_name(tables)}")
-    for use, found in loaded:
+    for use, loading in loaded:
         if use.op not in SETS_VARIABLE and not TABLES_OF_CONSTANTS.fullmatch(use.op):
             verb, _ = VERBS[use.effect]
             yield Finding(
                 "error",
                 "loading",
-                f"loading the model {verb}: {_name([(use.op, found)])}",
+                f"loading the model {verb}: {_name([(use.op, loading)])}",
                 "an initialiser may only assign constants to variables; remove this from it",
             )
     for use in every:
@@ -150,14 +150,14 @@ def _judge_loading(every: Sequence[OpUse], key: str) -> Iterator[Finding]:
 def _judge_file(inspection: Inspection, limits: Limits) -> Iterator[Finding]:
     megabytes = inspection.graph_bytes / 1e6
     if megabytes > limits.graph_megabytes:
-        found = f"saved_model.pb has {megabytes:.0f} MB"
-        yield _exceeds(found, "graph_megabytes", limits, "save constants as variables")
+        clause = f"saved_model.pb has {megabytes:.0f} MB"
+        yield _exceeds(clause, "graph_megabytes", limits, "save constants as variables")
     if inspection.nodes > _FILE_NODES * limits.nodes:
-        found = f"the file holds {inspection.nodes} nodes, ten times as many as one signature may"
-        yield _exceeds(found, "nodes", limits, "save only what is used")
+        clause = f"the file holds {inspection.nodes} nodes, ten times as many as one signature may"
+        yield _exceeds(clause, "nodes", limits, "save only what is used")
     if inspection.functions > limits.functions:
-        found = f"the file holds {inspection.functions} functions"
-        yield _exceeds(found, "functions", limits, "save only what is used")
+        clause = f"the file holds {inspection.functions} functions"
+        yield _exceeds(clause, "functions", limits, "save only what is used")
     if inspection.largest is not None:
         yield from _judge_tensor("the model stores", inspection.largest, limits)
 
@@ -165,36 +165,36 @@ def _judge_file(inspection: Inspection, limits: Limits) -> Iterator[Finding]:
 def _judge_cost(what: str, cost: Cost, limits: Limits) -> Iterator[Finding]:
     if cost.nodes > limits.nodes:
         place = f" (calls go down to {cost.deepest!r})" if cost.deepest else ""
-        found = f"{what} runs {_count(cost.nodes)} nodes when its calls are inlined{place}"
-        yield _exceeds(found, "nodes", limits, "use a loop in place of repeated layers")
+        clause = f"{what} runs {_count(cost.nodes)} nodes when its calls are inlined{place}"
+        yield _exceeds(clause, "nodes", limits, "use a loop in place of repeated layers")
     if cost.depth > limits.call_depth:
-        found = f"{what} nests {cost.depth} calls of functions, up to {cost.deepest!r}"
-        yield _exceeds(found, "call_depth", limits, "call functions in fewer levels")
+        clause = f"{what} nests {cost.depth} calls of functions, up to {cost.deepest!r}"
+        yield _exceeds(clause, "call_depth", limits, "call functions in fewer levels")
     if cost.largest is not None:
         yield from _judge_tensor(f"{what} makes", cost.largest, limits)
     for loop in cost.loops:
         place, fix = f"at node {loop.node!r}, whatever its inputs are", _LOOP_FIX
         if loop.turns is None:
-            found = f"{what} loops without end {place}, or too long to count its turns"
-            yield Finding("error", "limit", found, fix)
+            clause = f"{what} loops without end {place}, or too long to count its turns"
+            yield Finding("error", "limit", clause, fix)
         elif loop.turns > limits.loop_turns:
-            found = f"{what} loops {_count(loop.turns)} times {place}"
-            yield _exceeds(found, "loop_turns", limits, fix)
+            clause = f"{what} loops {_count(loop.turns)} times {place}"
+            yield _exceeds(clause, "loop_turns", limits, fix)
 
 
 def _judge_tensor(verb: str, tensor: LargeTensor, limits: Limits) -> Iterator[Finding]:
     if tensor.elements > limits.tensor_elements:
         place = f" of function {tensor.function!r}" if tensor.function else ""
-        found = f"{verb} a tensor of {_count(tensor.elements)} elements at node {tensor.node!r}"
-        yield _exceeds(f"{found}{place}", "tensor_elements", limits, "make it smaller")
+        clause = f"{verb} a tensor of {_count(tensor.elements)} elements at node {tensor.node!r}"
+        yield _exceeds(f"{clause}{place}", "tensor_elements", limits, "make it smaller")
 
 
-def _exceeds(found: str, field: str, limits: Limits, fix: str) -> Finding:
+def _exceeds(clause: str, field: str, limits: Limits, fix: str) -> Finding:
     limit = getattr(limits, field)
     return Finding(
         "error",
         "limit",
-        f"{found}, above the limit of {limit}",
+        f"{clause}, above the limit of {limit}",
         f"{fix}, or raise `{field}` in section [limits] of modelwheel.toml",
     )
 

@@ -25,8 +25,8 @@ def measure(actual: Array, truth: Array) -> Measured:
         actual: Its element type has the units in the last place.
         truth: Of the same shape, in float64, complex128, or the type of `actual`.
     """
-    given, exact = widen(actual), widen(truth)
-    errors = difference(given, exact)
+    wide, exact = widen(actual), widen(truth)
+    errors = difference(wide, exact)
     with np.errstate(invalid="ignore"):
         magnitude = np.where(np.isfinite(exact), np.abs(exact), 0.0)
     absolute, largest = _largest(errors), _largest(magnitude)
@@ -38,13 +38,13 @@ def measure(actual: Array, truth: Array) -> Measured:
         units = np.spacing(np.minimum(magnitude, limit / 2).astype(real)).astype(np.float64)
         ulp = _largest(errors / units)
     return Measured(
-        absolute, absolute / largest if largest else absolute, ulp, _changed(actual, given, exact)
+        absolute, absolute / largest if largest else absolute, ulp, _changed(actual, wide, exact)
     )
 
 
-def difference(one: Array, other: Array) -> Array:
+def difference(first: Array, second: Array) -> Array:
     """How far elements of arrays of one shape are apart; infinite where one of two is not finite or NaN."""
-    left, right = widen(one), widen(other)
+    left, right = widen(first), widen(second)
     with np.errstate(invalid="ignore", over="ignore"):
         same = (left == right) | (np.isnan(left) & np.isnan(right))
         apart = np.nan_to_num(np.abs(left - right), nan=np.inf)
@@ -60,9 +60,9 @@ def _largest(values: Array) -> float:
     return float(values.max(initial=0.0))
 
 
-def _changed(actual: Array, given: Array, exact: Array) -> int | None:
+def _changed(actual: Array, wide: Array, exact: Array) -> int | None:
     if actual.dtype.kind in "biu":
-        return int(np.count_nonzero(given != exact))
+        return int(np.count_nonzero(wide != exact))
     if actual.dtype.kind == "c" or not actual.size or actual.ndim < 2 or actual.shape[-1] < 2:
         return None
-    return int(np.count_nonzero(given.argmax(-1) != exact.argmax(-1)))
+    return int(np.count_nonzero(wide.argmax(-1) != exact.argmax(-1)))

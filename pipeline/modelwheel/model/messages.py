@@ -72,8 +72,8 @@ def cause_of(text: str) -> str:
 
 def node_of(text: str) -> str:
     """The node that an error message of TensorFlow names; empty for none."""
-    found = _DETECTED.search(text) or _FAILING_NODE.search(text)
-    return found[1] if found else ""
+    match = _DETECTED.search(text) or _FAILING_NODE.search(text)
+    return match[1] if match else ""
 
 
 def first_line(error: Exception) -> str:

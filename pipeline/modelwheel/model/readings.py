@@ -106,8 +106,8 @@ _READING: TypeAdapter[Reading] = TypeAdapter(Reading)
 
 def reading_of(source: AnySource, order: InterfaceOrder) -> Reading:
     """How the model of a source is read, with inputs and outputs in this order."""
-    given: dict[str, Any] = {"format": source.model_format, **source.format_options}
-    given["order"] = order
+    fields: dict[str, Any] = {"format": source.model_format, **source.format_options}
+    fields["order"] = order
     if source.is_file:
-        given["file"] = source.file_name
-    return _READING.validate_python(given)
+        fields["file"] = source.file_name
+    return _READING.validate_python(fields)

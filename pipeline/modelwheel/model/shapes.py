@@ -24,23 +24,23 @@ def batch_axes(signature: SignatureInfo, shapes: Shapes) -> dict[str, int]:
     Raises:
         UnsupportedModelError: See `compiled_shape`.
     """
-    found = {t.name: compiled_shape(signature, t, shapes) for t in signature.inputs}
-    return {name: shape.index(None) for name, shape in found.items() if None in shape}
+    by_name = {t.name: compiled_shape(signature, t, shapes) for t in signature.inputs}
+    return {name: shape.index(None) for name, shape in by_name.items() if None in shape}
 
 
 def find_shape_problem(signature: SignatureInfo, tensor: TensorInfo, shapes: Shapes) -> str | None:
     """The problem with the shape of an input of a signature, or None; `shapes` are those in the spec."""
-    given, declared = shapes.get(tensor.name), tensor.shape
-    if given is None:
+    shape, declared = shapes.get(tensor.name), tensor.shape
+    if shape is None:
         return _find_free_axis(signature, tensor, shapes)
-    if list(given).count(None) > 1:
-        return f"input {tensor.name!r} is given the shape {show(given)}: one axis may be free, the batch"
+    if list(shape).count(None) > 1:
+        return f"input {tensor.name!r} is given the shape {show(shape)}: one axis may be free, the batch"
     if declared is not None and (
-        len(declared) != len(given)
-        or any(d is not None and d != g for d, g in zip(declared, given, strict=True))
+        len(declared) != len(shape)
+        or any(d is not None and d != g for d, g in zip(declared, shape, strict=True))
     ):
         return (
-            f"input {tensor.name!r} is given the shape {show_given(given)}, "
+            f"input {tensor.name!r} is given the shape {show_given(shape)}, "
             f"but the model declares {show(declared)}"
         )
     return None
@@ -71,13 +71,13 @@ def _find_free_axis(signature: SignatureInfo, tensor: TensorInfo, shapes: Shapes
 def batch_symbols(signature: SignatureInfo, shapes: Shapes, *, moved: bool = False) -> set[str]:
     """The names of the batch axes that are certain: of the spec and, unless only those behind axis 0 are asked for
     (`moved`), of inputs whose axis 0 alone is free."""
-    found = set()
+    symbols = set()
     for tensor in signature.inputs:
         shape = shapes.get(tensor.name, tensor.shape if not moved else ())
         free = [axis for axis, extent in enumerate(shape or ()) if extent is None]
         if len(free) == 1 and (tensor.name in shapes or free == [0]) and free != [0] * moved:
-            found.add(tensor.symbol(free[0]))
-    return found - {""}
+            symbols.add(tensor.symbol(free[0]))
+    return symbols - {""}
 
 
 def _means_batch(symbol: str) -> bool:

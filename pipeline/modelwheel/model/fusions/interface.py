@@ -33,23 +33,23 @@ class Tensor(NamedTuple):
         return f"{self.dtype} {_show(self.shape)}"
 
 
-def check_arguments(fusion: Fusion, given: Sequence[Tensor], place: Place) -> None:
+def check_arguments(fusion: Fusion, tensors: Sequence[Tensor], place: Place) -> None:
     """Refuses a call whose arguments are not those of the interface.
 
     Args:
         fusion: What replaces the call.
-        given: The arguments.
+        tensors: The arguments.
         place: Where it is.
 
     Raises:
         UnsupportedModelError: Their number, a type or a shape is another.
     """
     needed = [argument for argument in fusion.arguments if not argument.optional]
-    if not len(needed) <= len(given) <= len(fusion.arguments):
+    if not len(needed) <= len(tensors) <= len(fusion.arguments):
         names = ", ".join(argument.name for argument in fusion.arguments)
-        raise mismatch(fusion, place, f"takes {names}; here are {count(len(given), 'argument')}")
+        raise mismatch(fusion, place, f"takes {names}; here are {count(len(tensors), 'argument')}")
     axes: dict[str, int] = {}
-    for argument, tensor in zip(fusion.arguments, given, strict=False):
+    for argument, tensor in zip(fusion.arguments, tensors, strict=False):
         if tensor.dtype not in argument.dtypes:
             wanted = " or ".join(argument.dtypes)
             raise mismatch(
@@ -85,26 +85,26 @@ def _find_shape_problems(
 
 
 def read_attributes(
-    fusion: Fusion, given: Mapping[str, AttributeValue | None], place: Place
+    fusion: Fusion, attributes: Mapping[str, AttributeValue | None], place: Place
 ) -> dict[str, AttributeValue]:
     """The attributes of a mark, with defaults for those that it leaves out.
 
     Args:
         fusion: What replaces the call.
-        given: By name; None for a value of another kind than attributes can have.
+        attributes: By name; None for a value of another kind than attributes can have.
         place: Where it is.
 
     Raises:
         UnsupportedModelError: One is unknown, missing, or of another type.
     """
     known = fusion.attributes
-    for name in sorted(set(given) - set(known)):
+    for name in sorted(set(attributes) - set(known)):
         has = ", ".join(sorted(known)) or "none"
         raise mismatch(fusion, place, f"has the attributes: {has}; here is {one_line(name)!r}")
     values: dict[str, AttributeValue] = {}
     for name, attribute in known.items():
-        kind, value = attribute.kind, given.get(name, attribute.default)
-        if name not in given and value is None:
+        kind, value = attribute.kind, attributes.get(name, attribute.default)
+        if name not in attributes and value is None:
             raise mismatch(fusion, place, f"needs the attribute {name}, which is missing here")
         # A bool is an int, but not what is meant.
         if value is None or type(value) is not kind:
@@ -116,35 +116,37 @@ def read_attributes(
 
 
 def check_results(
-    fusion: Fusion, wanted: Sequence[Tensor], found: Sequence[Tensor], place: Place
+    fusion: Fusion, wanted: Sequence[Tensor], results: Sequence[Tensor], place: Place
 ) -> None:
     """Refuses a replacement whose results are not those of the function that it replaces.
 
     Args:
         fusion: The replacement.
         wanted: The results of the function.
-        found: Its own results.
+        results: Its own results.
         place: Where it is.
 
     Raises:
         UnsupportedModelError: Their number, a type or a shape is another.
     """
-    if len(wanted) != len(found):
+    if len(wanted) != len(results):
         raise mismatch(
-            fusion, place, f"has {count(len(found), 'result')}; the {place.kind} has {len(wanted)}"
+            fusion,
+            place,
+            f"has {count(len(results), 'result')}; the {place.kind} has {len(wanted)}",
         )
-    for number, (one, other) in enumerate(zip(wanted, found, strict=True)):
-        if one.dtype != other.dtype or not _agree(one.shape, other.shape):
+    for number, (expected, result) in enumerate(zip(wanted, results, strict=True)):
+        if expected.dtype != result.dtype or not _agree(expected.shape, result.shape):
             raise mismatch(
-                fusion, place, f"has {other} as result {number}; the {place.kind} has {one}"
+                fusion, place, f"has {result} as result {number}; the {place.kind} has {expected}"
             )
 
 
-def _agree(one: _Shape | None, other: _Shape | None) -> bool:
-    if one is None or other is None:
+def _agree(left: _Shape | None, right: _Shape | None) -> bool:
+    if left is None or right is None:
         return True
-    known = zip(one, other, strict=False)
-    return len(one) == len(other) and all(a is None or b is None or a == b for a, b in known)
+    known = zip(left, right, strict=False)
+    return len(left) == len(right) and all(a is None or b is None or a == b for a, b in known)
 
 
 def _show(shape: Sequence[int | str | None] | None) -> str:
@@ -157,13 +159,13 @@ def mismatch(fusion: Fusion, place: Place, what: str) -> UnsupportedModelError:
     """The error about a call or a pattern that does not have the interface of its fusion; `what` is a clause."""
     where = f"the {place.kind} {one_line(place.name)!r}"
     if place.kind == "layer":
-        said, fix = "contains", "leave it out of compilation.fusions"
+        verb, fix = "contains", "leave it out of compilation.fusions"
     elif place.kind == "composite":
-        said = "stands for the fusion"
+        verb = "stands for the fusion"
         fix = "correct the model or that package, or leave the name out of compilation.fusions"
     else:
-        said = "is marked with"
+        verb = "is marked with"
         fix = "correct the function or its mark, or leave the name out of compilation.fusions"
     return UnsupportedModelError(
-        f"{where} {said} {fusion.name!r}, which {what}; {fix}", code="MW414"
+        f"{where} {verb} {fusion.name!r}, which {what}; {fix}", code="MW414"
     )

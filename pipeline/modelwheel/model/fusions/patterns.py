@@ -126,52 +126,52 @@ def match(pattern: Pattern, tensor: Tensor, view: View) -> Match | None:
     return next(_find(pattern, tensor, view, Match()), None)
 
 
-def _find(pattern: Pattern, tensor: Tensor, view: View, found: Match) -> Iterator[Match]:
+def _find(pattern: Pattern, tensor: Tensor, view: View, matched: Match) -> Iterator[Match]:
     """All ways in which a pattern is what a tensor is, each added to what is found so far."""
     match pattern:
         case Capture():
             if pattern.rank is None or view.rank(tensor) == pattern.rank:
-                yield from _bind(pattern.name, tensor, found)
+                yield from _bind(pattern.name, tensor, matched)
         case Same():
-            if found.tensors.get(pattern.name) == tensor:
-                yield found
+            if matched.tensors.get(pattern.name) == tensor:
+                yield matched
         case Constant():
             value = view.scalar(tensor)
             if value is not None and math.isclose(value, pattern.value, rel_tol=_CLOSE):
-                yield found
+                yield matched
         case Parameter():
             value = view.scalar(tensor)
             if value and pattern.reciprocal:
                 value = 1 / value
-            if value is not None and found.attributes.get(pattern.name, value) == value:
-                attributes = {**found.attributes, pattern.name: value}
-                yield Match(found.tensors, attributes, found.inside)
+            if value is not None and matched.attributes.get(pattern.name, value) == value:
+                attributes = {**matched.attributes, pattern.name: value}
+                yield Match(matched.tensors, attributes, matched.inside)
         case Integers():
-            if view.integers(tensor) in _written(pattern, view, found):
-                yield found
+            if view.integers(tensor) in _written(pattern, view, matched):
+                yield matched
         case Either():
             for form in pattern.forms:
-                yield from _find(form, tensor, view, found)
+                yield from _find(form, tensor, view, matched)
         case Op():
-            yield from _find_operation(pattern, tensor, view, found)
+            yield from _find_operation(pattern, tensor, view, matched)
 
 
-def _bind(name: str, tensor: Tensor, found: Match) -> Iterator[Match]:
-    if found.tensors.get(name, tensor) == tensor:
-        yield Match({**found.tensors, name: tensor}, found.attributes, found.inside)
+def _bind(name: str, tensor: Tensor, matched: Match) -> Iterator[Match]:
+    if matched.tensors.get(name, tensor) == tensor:
+        yield Match({**matched.tensors, name: tensor}, matched.attributes, matched.inside)
 
 
-def _written(pattern: Integers, view: View, found: Match) -> tuple[tuple[int, ...], ...]:
+def _written(pattern: Integers, view: View, matched: Match) -> tuple[tuple[int, ...], ...]:
     """The lists that mean the same."""
     if not pattern.axes_of:
         return (pattern.values,)
-    rank = view.rank(found.tensors.get(pattern.axes_of))
+    rank = view.rank(matched.tensors.get(pattern.axes_of))
     if rank is None:
         return (pattern.values,)
     return (pattern.values, tuple(axis % rank for axis in pattern.values))
 
 
-def _find_operation(pattern: Op, tensor: Tensor, view: View, found: Match) -> Iterator[Match]:
+def _find_operation(pattern: Op, tensor: Tensor, view: View, matched: Match) -> Iterator[Match]:
     operation = view.operation(tensor, pattern.attributes)
     if operation is None or operation[0] not in pattern.types:
         return
@@ -182,9 +182,9 @@ def _find_operation(pattern: Op, tensor: Tensor, view: View, found: Match) -> It
     if operation[0] in COMMUTATIVE and len(inputs) == 2:
         orders.append(inputs[::-1])
     for order in orders:
-        for one in _find_inputs(pattern.inputs, order, view, found):
-            attributes = {**one.attributes, **pattern.means}
-            inside = Match(one.tensors, attributes, one.inside | {tensor})
+        for extended in _find_inputs(pattern.inputs, order, view, matched):
+            attributes = {**extended.attributes, **pattern.means}
+            inside = Match(extended.tensors, attributes, extended.inside | {tensor})
             if pattern.name:
                 yield from _bind(pattern.name, tensor, inside)
             else:
@@ -192,13 +192,13 @@ def _find_operation(pattern: Op, tensor: Tensor, view: View, found: Match) -> It
 
 
 def _find_inputs(
-    patterns: Sequence[Pattern], tensors: Sequence[Tensor], view: View, found: Match
+    patterns: Sequence[Pattern], tensors: Sequence[Tensor], view: View, matched: Match
 ) -> Iterator[Match]:
     if not patterns:
-        yield found
+        yield matched
         return
-    for one in _find(patterns[0], tensors[0], view, found):
-        yield from _find_inputs(patterns[1:], tensors[1:], view, one)
+    for extended in _find(patterns[0], tensors[0], view, matched):
+        yield from _find_inputs(patterns[1:], tensors[1:], view, extended)
 
 
 def captures(pattern: Pattern) -> set[str]:
@@ -207,9 +207,9 @@ def captures(pattern: Pattern) -> set[str]:
         case Capture():
             return {pattern.name}
         case Op():
-            return {name for one in pattern.inputs for name in captures(one)}
+            return {name for operand in pattern.inputs for name in captures(operand)}
         case Either():
-            return {name for one in pattern.forms for name in captures(one)}
+            return {name for form in pattern.forms for name in captures(form)}
         case _:
             return set()
 
@@ -228,52 +228,58 @@ def size(pattern: Pattern) -> int:
 # --- what patterns are written with ---------------------------------------------------------------
 
 
-def add(one: Pattern, other: Pattern, name: str = "") -> Op:
+def add(left: Pattern, right: Pattern, name: str = "") -> Op:
     """A sum, in any order."""
-    return Op(("Add", "AddV2"), (one, other), name=name)
+    return Op(("Add", "AddV2"), (left, right), name=name)
 
 
-def subtract(one: Pattern, other: Pattern, name: str = "") -> Op:
+def subtract(left: Pattern, right: Pattern, name: str = "") -> Op:
     """A difference."""
-    return Op(("Sub",), (one, other), name=name)
+    return Op(("Sub",), (left, right), name=name)
 
 
-def multiply(one: Pattern, other: Pattern, name: str = "") -> Op:
+def multiply(left: Pattern, right: Pattern, name: str = "") -> Op:
     """A product of two factors, in any order."""
-    return Op(("Mul",), (one, other), name=name)
+    return Op(("Mul",), (left, right), name=name)
 
 
-def product(one: Pattern, other: Pattern, third: Pattern) -> Either:
+def product(first: Pattern, second: Pattern, third: Pattern) -> Either:
     """A product of three factors, in any order; what they name must not depend on each other."""
     return Either(
         (
-            multiply(multiply(one, other), third),
-            multiply(multiply(one, third), other),
-            multiply(one, multiply(other, third)),
+            multiply(multiply(first, second), third),
+            multiply(multiply(first, third), second),
+            multiply(first, multiply(second, third)),
         )
     )
 
 
-def divide(one: Pattern, other: Pattern) -> Op:
+def divide(left: Pattern, right: Pattern) -> Op:
     """A quotient."""
-    return Op(("RealDiv", "Div"), (one, other))
+    return Op(("RealDiv", "Div"), (left, right))
 
 
-def negate(one: Pattern) -> Op:
+def negate(pattern: Pattern) -> Op:
     """A tensor with the other sign."""
-    return Op(("Neg",), (one,))
+    return Op(("Neg",), (pattern,))
 
 
-def square(one: Pattern) -> Either:
+def square(pattern: Pattern) -> Either:
     """A tensor times itself."""
-    return Either((Op(("Square",), (one,)), multiply(one, one), Op(("Pow",), (one, Constant(2.0)))))
+    return Either(
+        (
+            Op(("Square",), (pattern,)),
+            multiply(pattern, pattern),
+            Op(("Pow",), (pattern, Constant(2.0))),
+        )
+    )
 
 
-def scaled(one: Pattern, factor: float) -> Either:
+def scaled(pattern: Pattern, factor: float) -> Either:
     """A tensor times a number, or divided by the reciprocal."""
-    return Either((multiply(one, Constant(factor)), divide(one, Constant(1 / factor))))
+    return Either((multiply(pattern, Constant(factor)), divide(pattern, Constant(1 / factor))))
 
 
-def reduced(operation: str, one: Pattern, axes_of: str) -> Op:
+def reduced(operation: str, pattern: Pattern, axes_of: str) -> Op:
     """`Sum`, `Mean` or `Max` of the last axis, which is kept; `axes_of` names a tensor of the same rank."""
-    return Op((operation,), (one, Integers((-1,), axes_of)), {"keep_dims": True})
+    return Op((operation,), (pattern, Integers((-1,), axes_of)), {"keep_dims": True})

@@ -143,7 +143,7 @@ def registered(
         return _registered.get(
             GROUP, packages_mark, lambda: registered(metadata.entry_points(group=GROUP))
         )
-    found = {
+    providers = {
         name: Provider(name=name, target=target, distribution=_OURS, version=_REVISION)
         for name, target in _SHIPPED.items()
     }
@@ -155,14 +155,14 @@ def registered(
             distribution=one_line(distribution.name if distribution else "unknown"),
             version=one_line(distribution.version if distribution else "0"),
         )
-        known = found.setdefault(entry.name, provider)
+        known = providers.setdefault(entry.name, provider)
         if known != provider:
             raise EnvironmentProblemError(
                 f"{known} and {provider} both implement {one_line(entry.name)!r}, and modelwheel cannot "
                 f"choose: uninstall one",
                 code="MW727",
             )
-    return found
+    return providers
 
 
 _registered: Remembered[Mapping[str, Provider]] = Remembered()

@@ -243,9 +243,9 @@ def _read_hdf5(path: Path) -> KerasFile:
     return KerasFile(config, _read_version(version), _tensors(arrays))
 
 
-def _read_version(found: Any) -> str:
+def _read_version(value: Any) -> str:
     """The Keras that wrote a file; empty if it does not say."""
-    text = found.decode() if isinstance(found, bytes) else str(found)
+    text = value.decode() if isinstance(value, bytes) else str(value)
     if text and not _VERSION.fullmatch(text):
         raise ValueError(f"its keras_version {one_line(repr(text))[:80]} is not a version")
     return text
@@ -285,10 +285,10 @@ def _tensors(arrays: tuple[tuple[str, int, int], ...]) -> tuple[LargeTensor, ...
     return tuple(LargeTensor(node=name, function="", elements=count) for name, count, _ in arrays)
 
 
-def _require_bytes(name: str, declared: int, found: int) -> None:
-    if declared > max(_SMALL, _MAX_RATIO * found):
+def _require_bytes(name: str, declared: int, present: int) -> None:
+    if declared > max(_SMALL, _MAX_RATIO * present):
         raise UnsupportedModelError(
-            f"{name} declares {declared} bytes of data but has {found}; save the model again without "
+            f"{name} declares {declared} bytes of data but has {present}; save the model again without "
             "compression"
         )
 

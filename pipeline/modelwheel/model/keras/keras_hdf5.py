@@ -103,5 +103,5 @@ def _copy_attributes(source: Any, target: Any) -> None:
         array = np.asarray(value)
         if isinstance(value, (str, bytes)) or array.dtype.kind in "biufSU":
             target.attrs[name] = value
-        elif array.dtype.kind == "O" and all(isinstance(one, (str, bytes)) for one in array.flat):
+        elif array.dtype.kind == "O" and all(isinstance(item, (str, bytes)) for item in array.flat):
             target.attrs.create(name, array, dtype=h5py.string_dtype())

@@ -20,15 +20,15 @@ def text_problem(config: Mapping[str, Any]) -> str:
         config: The model, as JSON.
     """
     layers = _layers(config)
-    found = [layer for layer in layers if layer.get("class_name") in _TEXT_LAYERS]
-    if not found:
+    text_layers = [layer for layer in layers if layer.get("class_name") in _TEXT_LAYERS]
+    if not text_layers:
         inner = next((inner for layer in layers if (inner := text_problem(layer))), "")
         return inner and f"{inner.partition(';')[0]}; {_INNER_FIX}"
-    kind = found[0]["class_name"]
-    said = f"the layer {_name(found[0])!r} is a {kind}, which {_TEXT_LAYERS[kind]}"
+    kind = text_layers[0]["class_name"]
+    clause = f"the layer {_name(text_layers[0])!r} is a {kind}, which {_TEXT_LAYERS[kind]}"
     code = _sequential(layers) if config.get("class_name") == "Sequential" else _functional(layers)
     return (
-        f"{said}; compile the part behind it, which two lines save where the model is, and give it what "
+        f"{clause}; compile the part behind it, which two lines save where the model is, and give it what "
         f"the layer returns: {code}"
     )
 
