@@ -19,10 +19,10 @@ def is_listed(index: PackageIndex, file: PlannedFile) -> bool:
     Raises:
         PublishError: It does, with different contents.
     """
-    found = _find(index, file)
-    if found is None:
+    listed = _find(index, file)
+    if listed is None:
         return False
-    if (found.sha256 or index.sha256(found)) != file.sha256:
+    if (listed.sha256 or index.sha256(listed)) != file.sha256:
         raise PublishError(
             f"{file.name} is on the index with different contents; {KEEPS_VERSIONS}", code="MW802"
         )
@@ -57,8 +57,8 @@ def _wait_for(
 ) -> IndexedFile:
     """A file as its project's page lists it; caches may delay that after the upload."""
     for attempt in range(patience.attempts):
-        found = _find(index, file)
-        if found is not None:
+        listed = _find(index, file)
+        if listed is not None:
             break
         if attempt + 1 < patience.attempts:
             seconds = patience.wait(attempt)
@@ -70,12 +70,12 @@ def _wait_for(
             "command again later, or pass the right --index-url",
             code="MW802",
         )
-    if found.sha256 not in (None, file.sha256):
+    if listed.sha256 not in (None, file.sha256):
         raise PublishError(
-            f"{file.name}: the index lists SHA-256 {found.sha256}, but {file.sha256} was sent",
+            f"{file.name}: the index lists SHA-256 {listed.sha256}, but {file.sha256} was sent",
             code="MW802",
         )
-    return found
+    return listed
 
 
 def _find(index: PackageIndex, file: PlannedFile) -> IndexedFile | None:

@@ -114,8 +114,8 @@ def _of_wheel(wheel: Wheel) -> tuple[str, Entry]:
 
 def _bill_of(wheel: Wheel) -> str | None:
     # PEP 770 fixes the directory.
-    found = [name for name in wheel.members if name.startswith(f"{wheel.dist_info}/sboms/")]
-    return wheel.read_text(found[0]).decode(errors="replace") if len(found) == 1 else None
+    bills = [name for name in wheel.members if name.startswith(f"{wheel.dist_info}/sboms/")]
+    return wheel.read_text(bills[0]).decode(errors="replace") if len(bills) == 1 else None
 
 
 def _of_sdist(path: Path) -> tuple[str, Entry]:

@@ -56,16 +56,16 @@ def warn_of_order(wheels: Iterable[Path], index: PackageIndex) -> Iterator[str]:
     first = {(wheel.distribution, wheel.version): wheel for wheel in map(open_wheel, wheels)}
     for (distribution, version), wheel in sorted(first.items()):
         newer = _signature(wheel)
-        found = None if newer is None else _newest_before(index, distribution, version)
-        if newer is None or found is None:
+        previous = None if newer is None else _newest_before(index, distribution, version)
+        if newer is None or previous is None:
             continue
         try:
-            older = _released_signature(index, found)
+            older = _released_signature(index, previous)
         except ModelwheelError as error:
-            yield f"{distribution} {found.version} could not be compared: {one_line(error)}"
+            yield f"{distribution} {previous.version} could not be compared: {one_line(error)}"
             continue
-        if said := order_warning(older, found.version, newer):
-            yield f"{distribution} {version}: {said}"
+        if warning := order_warning(older, previous.version, newer):
+            yield f"{distribution} {version}: {warning}"
 
 
 def _newest_before(index: PackageIndex, project: str, version: Version) -> ReleasedWheel | None:

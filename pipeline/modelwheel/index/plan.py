@@ -224,13 +224,16 @@ def make_plan(
     ordered = _in_order(files)
     refused = [refusal for path in ordered if (refusal := _refuse(path, release))]
     foreign = {refusal.path for refusal in refused}
-    found = [_read_distribution(path) for path in ordered if path not in foreign]
-    projects = {one.project for one in found} | ({release.listed.project} if release else set())
+    distributions = [_read_distribution(path) for path in ordered if path not in foreign]
+    projects = {file.project for file in distributions} | (
+        {release.listed.project} if release else set()
+    )
     pages = {project: index.files(project) for project in sorted(projects)}
-    planned = [_plan_file(one, pages[one.project] or {}, index, rules) for one in found]
+    planned = [_plan_file(file, pages[file.project] or {}, index, rules) for file in distributions]
     problems = list(_too_large(planned, pages, rules))
     if release:
-        names, page = [one.path.name for one in found], pages[release.listed.project] or {}
+        names = [file.path.name for file in distributions]
+        page = pages[release.listed.project] or {}
         problems += release.find_problems(names, page, draft=rules.replaces)
     return Plan(
         redact(repository_url),
@@ -266,18 +269,18 @@ def _refuse(path: Path, release: Release | None) -> PlannedFile | None:
 
 def _plan_file(distribution: _Distribution, page: Page, index: Target, rules: Rules) -> PlannedFile:
     digest = digest_file(distribution.path)
-    found = page.get(distribution.path.name)
+    listed = page.get(distribution.path.name)
     # An index need not state hashes (PEP 503); then the file is downloaded.
-    same = found is not None and (found.sha256 or index.sha256(found)) == digest.sha256
+    same = listed is not None and (listed.sha256 or index.sha256(listed)) == digest.sha256
     action: Literal["upload", "skip", "refuse"] = "upload"
     if same:
         action, reason = "skip", "already on the index"
-    elif found is not None and not rules.replaces:
+    elif listed is not None and not rules.replaces:
         action, reason = "refuse", f"on the index with different contents; {KEEPS_VERSIONS}"
     else:
         reason = "; ".join(_refusals(distribution, digest.size, rules))
         action = "refuse" if reason else "upload"
-        if found is not None and not reason:
+        if listed is not None and not reason:
             reason = "replaces other contents in the draft"
     return PlannedFile(
         distribution.path,

@@ -104,14 +104,14 @@ class ReleaseList(JsonRecord):
     def twice(self, files: Iterable[str]) -> list[str]:
         """Files of which another one has the place on the list."""
         seen: set[tuple[str, str | None]] = set()
-        found = []
+        repeated = []
         for file in files:
             owner = self.owner(file)
             place = (owner or file, self.jobs[owner].slot(file) if owner in self.jobs else None)
             if place in seen:
-                found.append(file)
+                repeated.append(file)
             seen.add(place)
-        return found
+        return repeated
 
 
 def version_of(tag: str, name: str) -> Version | None:

@@ -58,15 +58,15 @@ def list_wheels(index: PackageIndex, project: str) -> list[ReleasedWheel]:
     Raises:
         PublishError: The index cannot be read.
     """
-    found = []
+    wheels = []
     for name, file in (index.files(project) or {}).items():
         try:
             owner, version, _, tags = parse_wheel_filename(name)
         except InvalidWheelFilename:
             continue
         if owner == canonicalize_name(project) and _is_plain(name):
-            found.append(ReleasedWheel(name, version, file, tags))
-    return sorted(found, key=lambda wheel: (wheel.version, wheel.name))
+            wheels.append(ReleasedWheel(name, version, file, tags))
+    return sorted(wheels, key=lambda wheel: (wheel.version, wheel.name))
 
 
 def _list_files(index: PackageIndex, project: str) -> list[ReleasedFile]:
@@ -145,9 +145,9 @@ def add_measured(measured: Path, out: Path) -> None:
     """
     for file in find_distributions([out], may_be_empty=True):
         for name in (file.name + suffix for suffix in COMPANIONS):
-            found, target = measured / name, out / name
-            if found.is_file() and not found.is_symlink() and not target.exists():
-                shutil.copyfile(found, target)
+            source, target = measured / name, out / name
+            if source.is_file() and not source.is_symlink() and not target.exists():
+                shutil.copyfile(source, target)
 
 
 def _copy(index: PackageIndex, released: ReleasedFile, out: Path) -> bool:

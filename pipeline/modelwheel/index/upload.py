@@ -99,9 +99,9 @@ class Uploader:
                 f"no user and password for {redact(self._url)}: {_NO_CREDENTIALS}", code="MW804"
             ) from None
         except (TwineException, requests.RequestException) as error:
-            said = str(error) if isinstance(error, TwineException) else explain(error)
+            reason = str(error) if isinstance(error, TwineException) else explain(error)
             raise PublishError(
-                f"cannot publish to {redact(self._url)}: {one_line(redact(said))}"
+                f"cannot publish to {redact(self._url)}: {one_line(redact(reason))}"
             ) from None
         # Also replaces the adapters of twine, which retry connections (`make_requests_session`).
         adapter = _TimeoutAdapter(self._patience.timeout)
@@ -194,8 +194,8 @@ class Uploader:
                 "--repository-url, usually the same with a / at the end"
             )
         # An index may repeat in its answer what it was sent.
-        said = self._without_secrets(response.reason or "")
-        sentence = f"the index rejects {file.name}: {status} {one_line(said)}".rstrip()
+        reason = self._without_secrets(response.reason or "")
+        sentence = f"the index rejects {file.name}: {status} {one_line(reason)}".rstrip()
         if (
             status == requests.codes.conflict
         ):  # it has the file, but the page that was read does not list it

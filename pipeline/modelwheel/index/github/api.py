@@ -302,22 +302,22 @@ class GitHub:
                 f"{redact(self.url)} is not GitHub's API: it does not answer with JSON; check GITHUB_API_URL"
             ) from None
         if answer.status >= requests.codes.bad_request:
-            said = parsed.get("message") if isinstance(parsed, dict) else None
+            message = parsed.get("message") if isinstance(parsed, dict) else None
             sentence = self._refusal(
-                what, answer.status, one_line(redact(str(said or "no reason given")))
+                what, answer.status, one_line(redact(str(message or "no reason given")))
             )
             raise RefusedError(sentence, answer.status, _codes(parsed))
         return parsed
 
-    def _refusal(self, what: str, status: int, said: str) -> str:
+    def _refusal(self, what: str, status: int, message: str) -> str:
         if status == requests.codes.unauthorized:
             return "GitHub does not accept the token (401): give a valid one in GITHUB_TOKEN"
         if status in (requests.codes.forbidden, requests.codes.not_found):
             return (
-                f"{what}: GitHub refuses ({status}: {said}); the token in GITHUB_TOKEN must be allowed to write "
+                f"{what}: GitHub refuses ({status}: {message}); the token in GITHUB_TOKEN must be allowed to write "
                 f"contents of {self.repository} (in a workflow: `permissions: contents: write`)"
             )
-        return f"{what}: GitHub refuses ({status}: {said})"
+        return f"{what}: GitHub refuses ({status}: {message})"
 
 
 class RefusedError(PublishError):
@@ -361,15 +361,15 @@ def _asked(answer: _Answer) -> float | None:
 
 def _codes(parsed: object) -> tuple[str, ...]:
     errors = parsed.get("errors") if isinstance(parsed, dict) else None
-    found = errors if isinstance(errors, list) else []
-    return tuple(str(error.get("code")) for error in found if isinstance(error, dict))
+    entries = errors if isinstance(errors, list) else []
+    return tuple(str(error.get("code")) for error in entries if isinstance(error, dict))
 
 
 def _same_owner(url: str, api: str) -> bool:
     """Whether uploads to a URL belong to an API: the same host, or `uploads.X` to `api.X`."""
-    one, other = urlsplit(url), urlsplit(api)
-    if one.scheme != other.scheme:
+    upload, server = urlsplit(url), urlsplit(api)
+    if upload.scheme != server.scheme:
         return False
-    if one.netloc == other.netloc:
+    if upload.netloc == server.netloc:
         return True
-    return other.netloc.startswith("api.") and one.netloc == f"uploads.{other.netloc[4:]}"
+    return server.netloc.startswith("api.") and upload.netloc == f"uploads.{server.netloc[4:]}"

@@ -39,17 +39,17 @@ class Asset:
     public_url: str
 
     @classmethod
-    def read(cls, said: Mapping[str, Any]) -> Asset:
+    def read(cls, fields: Mapping[str, Any]) -> Asset:
         """An asset as the API describes it."""
-        kind, _, digest = str(said.get("digest") or "").partition(":")
+        kind, _, digest = str(fields.get("digest") or "").partition(":")
         return cls(
-            int(said["id"]),
-            str(said["name"]),
-            int(said["size"]),
+            int(fields["id"]),
+            str(fields["name"]),
+            int(fields["size"]),
             digest if kind == "sha256" else None,
-            said.get("state") == "uploaded",
-            str(said["url"]),
-            str(said["browser_download_url"]),
+            fields.get("state") == "uploaded",
+            str(fields["url"]),
+            str(fields["browser_download_url"]),
         )
 
 
@@ -211,13 +211,15 @@ class Release:
         Args:
             expected: SHA-256 of all files by name.
         """
-        found = []
+        problems = []
         for name in sorted(expected.keys() | self.assets.keys()):
             asset = self.assets.get(name)
             if asset is None or not asset.whole:
-                found.append(f"{one_line(name)} is missing")
+                problems.append(f"{one_line(name)} is missing")
             elif name not in expected:
-                found.append(f"{one_line(name)} is not one of these files")
+                problems.append(f"{one_line(name)} is not one of these files")
             elif (digest := self._digest(asset)) != expected[name]:
-                found.append(f"{one_line(name)} has SHA-256 {digest} instead of {expected[name]}")
-        return found
+                problems.append(
+                    f"{one_line(name)} has SHA-256 {digest} instead of {expected[name]}"
+                )
+        return problems

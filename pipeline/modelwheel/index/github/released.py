@@ -44,23 +44,23 @@ def list_published(github: GitHub, names: Collection[str]) -> Iterator[Published
     Raises:
         PublishError: GitHub cannot be read.
     """
-    for said in github.list("/releases"):
-        if said["draft"]:
+    for listed in github.list("/releases"):
+        if listed["draft"]:
             continue
-        tag = str(said["tag_name"])
+        tag = str(listed["tag_name"])
         for name in names:
             version = version_of(tag, name)
             if version is not None:
-                yield Published(tag, name, version, _assets(said), _time(said))
+                yield Published(tag, name, version, _assets(listed), _time(listed))
 
 
-def _assets(said: Mapping[str, Any]) -> dict[str, Asset]:
-    return {asset.name: asset for asset in map(Asset.read, said["assets"]) if asset.whole}
+def _assets(fields: Mapping[str, Any]) -> dict[str, Asset]:
+    return {asset.name: asset for asset in map(Asset.read, fields["assets"]) if asset.whole}
 
 
-def _time(said: Mapping[str, Any]) -> datetime | None:
+def _time(fields: Mapping[str, Any]) -> datetime | None:
     try:
-        return datetime.fromisoformat(str(said["published_at"]).replace("Z", "+00:00"))
+        return datetime.fromisoformat(str(fields["published_at"]).replace("Z", "+00:00"))
     except (KeyError, ValueError):
         return None
 

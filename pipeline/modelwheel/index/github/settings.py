@@ -89,9 +89,9 @@ def examine(github: GitHub, mode: Literal["github", "pypi", "token"]) -> Iterato
 def _check_workflows(github: GitHub) -> Setting:
     answer = github.get("/actions/workflows?per_page=100") or {}
     active = {
-        str(one["path"]).rpartition("/")[2]
-        for one in answer.get("workflows", ())
-        if one["state"] == "active"
+        str(workflow["path"]).rpartition("/")[2]
+        for workflow in answer.get("workflows", ())
+        if workflow["state"] == "active"
     }
     missing = [name for name in WORKFLOWS if name not in active]
     return _setting(
@@ -126,20 +126,20 @@ def _check_environment(github: GitHub, name: str, branch: str) -> Setting:
     if (environment.get("deployment_branch_policy") or {}).get("custom_branch_policies"):
         answer = github.get(f"/environments/{name}/deployment-branch-policies?per_page=100") or {}
         policies = list(answer.get("branch_policies", ()))
-    branches = [one["name"] for one in policies if one.get("type", "branch") == "branch"]
-    tags = [one["name"] for one in policies if one.get("type") == "tag"]
+    branches = [policy["name"] for policy in policies if policy.get("type", "branch") == "branch"]
+    tags = [policy["name"] for policy in policies if policy.get("type") == "tag"]
     rules = environment.get("protection_rules", ())
     reviewers = sum(len(rule.get("reviewers", ())) for rule in rules)
-    said = f"{name}: {count(reviewers, 'reviewer')}"
+    summary = f"{name}: {count(reviewers, 'reviewer')}"
     if not policies:
-        found = f"{said}, every branch may deploy"
-        return Setting("environment", ok=False, found=found, fix=_STEP.format(2))
+        state = f"{summary}, every branch may deploy"
+        return Setting("environment", ok=False, found=state, fix=_STEP.format(2))
     ok = branches == [branch] and bool(tags)
     deploy = first_few([*branches, *(f"tags {pattern}" for pattern in tags)])
     return _setting(
         "environment",
         ok,
-        f"{said}, deployed from {deploy}",
+        f"{summary}, deployed from {deploy}",
         f"let {branch} and tags alone deploy; {_STEP.format(2)}",
     )
 
@@ -153,12 +153,12 @@ def _check_tags(github: GitHub) -> Setting:
         if "~ALL" in ruleset.get("conditions", {}).get("ref_name", {}).get("include", ()):
             held |= {str(rule["type"]) for rule in ruleset.get("rules", ())}
     allowed = [word for rule, word in _TAG_RULES.items() if rule not in held]
-    found = (
+    state = (
         f"anybody who can push may {' and '.join(allowed)} tags"
         if allowed
         else "never moved or deleted"
     )
-    return _setting("tags", not allowed, found, _STEP.format(3))
+    return _setting("tags", not allowed, state, _STEP.format(3))
 
 
 _TAG_RULES = {"update": "move", "deletion": "delete"}
@@ -178,11 +178,11 @@ def _check_branch(github: GitHub, branch: str) -> Setting:
     }
     missing = [word for rule, word in _BRANCH_RULES.items() if rule not in rules]
     checks = rules.get("required_status_checks", {}).get("parameters", {})
-    contexts = [one["context"] for one in checks.get("required_status_checks", ())]
+    contexts = [check["context"] for check in checks.get("required_status_checks", ())]
     if contexts and GATE not in contexts:
         missing.append(_BRANCH_RULES["required_status_checks"])
-    found = f"{branch}: no rule for {first_few(missing)}" if missing else f"{branch}: protected"
-    return _setting("branch", not missing, found, _STEP.format(4))
+    state = f"{branch}: no rule for {first_few(missing)}" if missing else f"{branch}: protected"
+    return _setting("branch", not missing, state, _STEP.format(4))
 
 
 def _check_immutable(github: GitHub) -> Setting:
@@ -197,21 +197,21 @@ def _check_immutable(github: GitHub) -> Setting:
 
 def _check_secrets(github: GitHub, environment: str) -> Setting:
     answer = github.get(f"/environments/{environment}/secrets?per_page=100") or {}
-    known = {one["name"] for one in answer.get("secrets", ())}
+    known = {secret["name"] for secret in answer.get("secrets", ())}
     missing = [name for name in _SECRETS if name not in known]
-    found = f"{environment} has no {first_few(missing)}" if missing else f"{environment} has both"
+    state = f"{environment} has no {first_few(missing)}" if missing else f"{environment} has both"
     fix = "; ".join(f"`gh secret set {name} --env {environment}`" for name in missing)
-    return _setting("secrets", not missing, found, fix)
+    return _setting("secrets", not missing, state, fix)
 
 
 def _trusted_publisher(github: GitHub, environment: str) -> Setting:
     """PyPI shows a project's publishers to its owners alone, so a person has to look."""
-    said = f"{github.repository}, release.yml, {environment}"
-    fix = f"look at each project on PyPI, Settings, Publishing: it must name {said}"
+    publisher = f"{github.repository}, release.yml, {environment}"
+    fix = f"look at each project on PyPI, Settings, Publishing: it must name {publisher}"
     return Setting(
         "trusted publisher", ok=False, found="cannot be asked for", fix=fix, required=False
     )
 
 
-def _setting(name: str, ok: bool, found: str, fix: str) -> Setting:
-    return Setting(name, ok, one_line(found), None if ok else fix)
+def _setting(name: str, ok: bool, state: str, fix: str) -> Setting:
+    return Setting(name, ok, one_line(state), None if ok else fix)

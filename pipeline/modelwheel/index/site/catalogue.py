@@ -93,8 +93,8 @@ def _picture(branding: Branding, project: Project) -> dict[str, bytes]:
     if branding.pictures is None:
         return {}
     name = project.newest.manifest.model.name
-    found = (branding.pictures / f"{name}{suffix}" for suffix in _PICTURES)
-    path = next((path for path in found if path.is_file()), None)
+    candidates = (branding.pictures / f"{name}{suffix}" for suffix in _PICTURES)
+    path = next((path for path in candidates if path.is_file()), None)
     if path is None:
         return {}
     content = _read_picture(path)

@@ -167,13 +167,13 @@ class Machine:
 
 def machines_of(release: Release) -> list[Machine]:
     """The measurements of a version; wheels for several Pythons on one machine count as one."""
-    found: dict[tuple[str, str], tuple[ModelWheel, list[Timing]]] = {}
+    by_place: dict[tuple[str, str], tuple[ModelWheel, list[Timing]]] = {}
     for wheel in release.wheels:
         for timing in wheel.timings:
             key = (place_of(wheel).name, timing.cpu)
-            found.setdefault(key, (wheel, []))[1].append(timing)
+            by_place.setdefault(key, (wheel, []))[1].append(timing)
     machines = []
-    for (platform, cpu), (wheel, timings) in found.items():
+    for (platform, cpu), (wheel, timings) in by_place.items():
         framework = _best(timing for timing in timings if timing.framework)
         ours = [timing for timing in timings if not timing.framework]
         for level in dict.fromkeys(timing.level for timing in ours):
@@ -183,12 +183,12 @@ def machines_of(release: Release) -> list[Machine]:
 
 
 def _best(timings: Iterable[Timing]) -> dict[int, Timing]:
-    found: dict[int, Timing] = {}
+    fastest: dict[int, Timing] = {}
     for timing in timings:
-        known = found.get(timing.rows)
+        known = fastest.get(timing.rows)
         if known is None or timing.nanoseconds < known.nanoseconds:
-            found[timing.rows] = timing
-    return dict(sorted(found.items()))
+            fastest[timing.rows] = timing
+    return dict(sorted(fastest.items()))
 
 
 def row_time(machine: Machine) -> float:
@@ -337,8 +337,8 @@ def draw_errors(comparisons: Sequence[Comparison]) -> Errors | None:
     ranked = sorted(worst.items(), key=lambda item: -max(c.share for c in item[1].values()))
     levels = list(dict.fromkeys(comparison.level for comparison in comparisons))
     outputs = [
-        (label, tuple(_dot(c, levels.index(level)) for level, c in found.items()))
-        for label, found in ranked[:_OUTPUTS]
+        (label, tuple(_dot(c, levels.index(level)) for level, c in by_level.items()))
+        for label, by_level in ranked[:_OUTPUTS]
     ]
     left_out = len(ranked) - len(outputs)
     return Errors(_sentence(comparisons), tuple(outputs), tuple(levels), left_out)

@@ -35,7 +35,7 @@ class Entry:
 
 def render_feed(title: str, projects: Sequence[Project], addresses: Addresses) -> bytes:
     """The feed; the same wheels give the same bytes, whenever it is written."""
-    found = []
+    entries = []
     for project in projects:
         for older, release in zip((None, *project.releases), project.releases, strict=False):
             model = release.manifest.model
@@ -47,16 +47,16 @@ def render_feed(title: str, projects: Sequence[Project], addresses: Addresses) -
                 author=model.author or title,
                 summary=". ".join([model.summary.rstrip("."), *changes_of(older, release)]) + ".",
             )
-            found.append(entry)
-    found.sort(key=lambda entry: entry.title)
-    found.sort(key=lambda entry: entry.updated, reverse=True)
+            entries.append(entry)
+    entries.sort(key=lambda entry: entry.title)
+    entries.sort(key=lambda entry: entry.updated, reverse=True)
     return render(
         "feed.xml.j2",
         title=title,
         site=addresses.top or "./",
         identifier=_identifier(addresses, "feed"),
-        updated=found[0].updated if found else stamp(_UNKNOWN),
-        entries=found[:_ENTRIES],
+        updated=entries[0].updated if entries else stamp(_UNKNOWN),
+        entries=entries[:_ENTRIES],
     )
 
 

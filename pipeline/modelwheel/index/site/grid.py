@@ -122,13 +122,13 @@ def _cells(wheels: Sequence[IndexedWheel], columns: Iterable[str]) -> Iterator[C
     """The wheels of a platform along the columns; one that serves neighbours has one cell for them."""
     last: Cell | None = None
     for column in columns:
-        found = next((w for w in wheels if any(_serves(tag, column) for tag in w.tags)), None)
-        if last is not None and found is not None and last.wheel is found:
-            last = Cell(found, last.columns + 1)
+        wheel = next((w for w in wheels if any(_serves(tag, column) for tag in w.tags)), None)
+        if last is not None and wheel is not None and last.wheel is wheel:
+            last = Cell(wheel, last.columns + 1)
             continue
         if last is not None:
             yield last
-        last = Cell(found, 1)
+        last = Cell(wheel, 1)
     if last is not None:
         yield last
 

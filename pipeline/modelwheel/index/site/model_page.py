@@ -127,10 +127,10 @@ def _systems(grid: Grid) -> dict[str, list[str]]:
     return {
         system: [
             f"{name} ({', '.join(libcs)})" if len(libcs) > 1 else name
-            for name, libcs in found.items()
+            for name, libcs in architectures.items()
             if name
         ]
-        for system, found in systems.items()
+        for system, architectures in systems.items()
     }
 
 

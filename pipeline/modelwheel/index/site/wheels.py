@@ -108,16 +108,16 @@ def read_files(paths: Iterable[Path], watcher: Watcher = NOBODY) -> list[Indexed
     Raises:
         WheelError: One is damaged, was renamed, or was not built by modelwheel.
     """
-    found: dict[str, IndexedFile] = {}
+    files: dict[str, IndexedFile] = {}
     ordered = sorted(paths, key=lambda path: not path.name.endswith(ENTRIES))
     for path in each(ordered, lambda path: path.name, watcher):
         if path.name.endswith(ENTRIES):
             listed, released = read_entries(path), read_upload(path)
-            found.update((e.file, _index(e, listed.tag, None, released)) for e in listed.files)
+            files.update((e.file, _index(e, listed.tag, None, released)) for e in listed.files)
         else:
             tag, entry = read_entry(path)
-            found[path.name] = _index(entry, tag, path, None)
-    return sorted(found.values(), key=lambda file: (file.project, file.version, file.name))
+            files[path.name] = _index(entry, tag, path, None)
+    return sorted(files.values(), key=lambda file: (file.project, file.version, file.name))
 
 
 def _index(entry: Entry, tag: str, path: Path | None, released: datetime | None) -> IndexedFile:

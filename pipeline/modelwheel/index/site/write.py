@@ -65,9 +65,9 @@ def write_site(
         WheelError: A file is damaged.
     """
     where = Addresses(base_url, None if base_url else index_url, template).checked()
-    found = find_distributions(paths, (WHEEL, SDIST, ENTRIES), may_be_empty=True)
-    _require_replaceable(out, found)
-    indexed = read_files(found, watcher)
+    distributions = find_distributions(paths, (WHEEL, SDIST, ENTRIES), may_be_empty=True)
+    _require_replaceable(out, distributions)
+    indexed = read_files(distributions, watcher)
     if where.copies:
         _require_here(indexed)
     models = [wheel for wheel in indexed if isinstance(wheel, ModelWheel)]
