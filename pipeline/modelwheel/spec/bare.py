@@ -27,14 +27,14 @@ def name_of_model(path: Path) -> str:
 
 
 def bare_values(
-    name: str, model: Path, found: ModelDescription | None, version: str = DEFAULT_VERSION
+    name: str, model: Path, description: ModelDescription | None, version: str = DEFAULT_VERSION
 ) -> dict[str, Any]:
     """The fields of a spec that is beside its model.
 
     Args:
         name: The model's name.
         model: Its file or directory.
-        found: What is in it; None if it cannot be read, which is for others to report.
+        description: What is in it; None if it cannot be read, which is for others to report.
         version: The model's version.
     """
     about: dict[str, Any] = {"name": name, "version": version}
@@ -42,12 +42,12 @@ def bare_values(
     if model.is_dir():
         about["saved_model"] = f"./{model.name}"
     else:
-        ports = found.ports if found is not None else {}
-        named = {option: dict(given) for option, given in ports.items() if given}
+        ports = description.ports if description is not None else {}
+        named = {option: dict(names) for option, names in ports.items() if names}
         values["source"] = {"directory": ".", "path": model.name, **named}
-    if found is not None:
-        about["serving_key"] = found.serving_key
-        if any(tensor.has_free_batch for tensor in found.inputs):
+    if description is not None:
+        about["serving_key"] = description.serving_key
+        if any(tensor.has_free_batch for tensor in description.inputs):
             values["compilation"] = {"batch_sizes": list(SUGGESTED_BATCH_SIZES)}
     return values
 
@@ -81,8 +81,8 @@ def make_bare(values: Mapping[str, Any], model: Path) -> Spec:
 
 def spec_text(spec: Spec) -> str:
     """The fields of a spec that were given, as YAML: what it is read from has the same digest."""
-    given = _plain(spec.model_dump(exclude_unset=True))
-    return yaml.safe_dump(given, sort_keys=False, allow_unicode=True, default_flow_style=None)
+    fields = _plain(spec.model_dump(exclude_unset=True))
+    return yaml.safe_dump(fields, sort_keys=False, allow_unicode=True, default_flow_style=None)
 
 
 def _plain(value: Any) -> Any:

@@ -77,8 +77,8 @@ def _parse_rule(value: Any) -> BatchRule:
 
 
 def _one_rule_each(rules: tuple[BatchRule, ...]) -> tuple[BatchRule, ...]:
-    if found := find_repeats((rule.batch for rule in rules), "a second rule for {} rows"):
-        raise mistakes(found)
+    if repeats := find_repeats((rule.batch for rule in rules), "a second rule for {} rows"):
+        raise mistakes(repeats)
     return rules
 
 
@@ -113,12 +113,12 @@ class Batching(Section):
     def find_uncompiled(self, batch_sizes: Collection[int]) -> list[Mistake]:
         """A mistake for each rule that uses a size that is not compiled."""
         compiled = ", ".join(map(str, sorted(batch_sizes)))
-        found = []
+        uncompiled = []
         for index, rule in enumerate(self.rules):
             missing = sorted(set(rule.sizes) - set(batch_sizes))
             if missing:
                 sizes = ", ".join(map(str, missing))
                 wrong = f"'{rule}' uses {sizes}, but only {compiled} will be compiled"
                 hint = "Use those, or extend compilation.batch_sizes"
-                found.append(Mistake(wrong, hint, ("rules", index)))
-        return found
+                uncompiled.append(Mistake(wrong, hint, ("rules", index)))
+        return uncompiled

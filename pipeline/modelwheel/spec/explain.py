@@ -51,10 +51,10 @@ def explain(error: ValidationError, document: Document) -> list[Problem]:
 def _problems(detail: ErrorDetails, document: Document) -> Iterator[Problem]:
     path = _key_path(detail)
     of_key = detail["type"] in ("missing", "extra_forbidden") or _is_about_key(detail)
-    for found in _mistakes(detail, document):
-        at = (*path, *found.at)
+    for mistake in _mistakes(detail, document):
+        at = (*path, *mistake.at)
         position = document.position(at, of_key=of_key)
-        yield Problem(document.path, position, at, found.wrong, found.hint, found.code)
+        yield Problem(document.path, position, at, mistake.wrong, mistake.hint, mistake.code)
 
 
 def _key_path(detail: ErrorDetails) -> KeyPath:
@@ -75,8 +75,8 @@ def _mistakes(detail: ErrorDetails, document: Document) -> tuple[Mistake, ...]:
     kind = detail["type"]
     context = detail.get("ctx", {})
     if kind == "mistakes":
-        found: tuple[Mistake, ...] = context["mistakes"]
-        return found
+        mistakes: tuple[Mistake, ...] = context["mistakes"]
+        return mistakes
     if kind == "missing":
         return (_missing(detail),)
     if kind == "too_short" and len(detail["input"]) >= context["min_length"]:
@@ -103,43 +103,43 @@ _WRONG_TYPE = {
 }
 
 _LIMITS: Mapping[str, Callable[[Mapping[str, Any], Any], str]] = {
-    "greater_than_equal": lambda limit, given: f"must be at least {limit['ge']:g}, got {given}",
-    "less_than_equal": lambda limit, given: f"must be at most {limit['le']:.0f}, got {given}",
-    "less_than": lambda limit, given: f"must be less than {limit['lt']:.0f}, got {given}",
-    "finite_number": lambda _, given: f"must be a finite number, got {given}",
+    "greater_than_equal": lambda limit, value: f"must be at least {limit['ge']:g}, got {value}",
+    "less_than_equal": lambda limit, value: f"must be at most {limit['le']:.0f}, got {value}",
+    "less_than": lambda limit, value: f"must be less than {limit['lt']:.0f}, got {value}",
+    "finite_number": lambda _, value: f"must be a finite number, got {value}",
     "string_too_short": lambda *_: "must not be empty",
-    "string_too_long": lambda limit, given: (
-        f"must have at most {limit['max_length']} characters, got {len(given)}"
+    "string_too_long": lambda limit, value: (
+        f"must have at most {limit['max_length']} characters, got {len(value)}"
     ),
-    "too_short": lambda limit, given: _wrong_length(
-        given, f"at least {limit['min_length']}", limit["actual_length"]
+    "too_short": lambda limit, value: _wrong_length(
+        value, f"at least {limit['min_length']}", limit["actual_length"]
     ),
-    "too_long": lambda limit, given: _wrong_length(
-        given, f"at most {limit['max_length']}", limit["actual_length"]
+    "too_long": lambda limit, value: _wrong_length(
+        value, f"at most {limit['max_length']}", limit["actual_length"]
     ),
-    "literal_error": lambda limit, given: (
-        f"must be {limit['expected']}, got '{shorten(str(given))}'"
+    "literal_error": lambda limit, value: (
+        f"must be {limit['expected']}, got '{shorten(str(value))}'"
     ),
 }
 
 
-def _wrong_length(given: Any, bound: str, length: int) -> str:
-    return f"must have {bound} items, got {length}" if given else "must not be empty"
+def _wrong_length(value: Any, bound: str, length: int) -> str:
+    return f"must have {bound} items, got {length}" if value else "must not be empty"
 
 
-def _wrong_type(wanted: str, given: Any, text: str | None) -> Mistake:
-    wrong = f"must be {wanted}, got {_describe(given, text)}"
-    if given is None:
+def _wrong_type(wanted: str, value: Any, text: str | None) -> Mistake:
+    wrong = f"must be {wanted}, got {_describe(value, text)}"
+    if value is None:
         return Mistake(f"must be {wanted}, but is empty", "Write a value here")
     if wanted == "text" and text is not None:
         return Mistake(wrong, f'Quote it: "{text}"')
-    if wanted == "a list" and isinstance(given, int | str):
-        return Mistake(wrong, f"Write [{shorten(text or str(given))}]")
-    if wanted == "true or false" and isinstance(given, str):
+    if wanted == "a list" and isinstance(value, int | str):
+        return Mistake(wrong, f"Write [{shorten(text or str(value))}]")
+    if wanted == "true or false" and isinstance(value, str):
         meant = {"yes": "true", "on": "true", "no": "false", "off": "false"}
-        word = meant.get(given.lower(), given.lower())
+        word = meant.get(value.lower(), value.lower())
         return Mistake(wrong, f"Write {word}" if word in ("true", "false") else "")
-    if wanted.endswith("number") and isinstance(given, str) and _is_number(given):
+    if wanted.endswith("number") and isinstance(value, str) and _is_number(value):
         return Mistake(wrong, "Remove the quotation marks")
     return Mistake(wrong)
 
@@ -148,15 +148,15 @@ def _is_number(text: str) -> bool:
     return len(text) < 20 and text.strip().isdigit()
 
 
-def _describe(given: Any, text: str | None) -> str:
+def _describe(value: Any, text: str | None) -> str:
     # Before numbers, because a bool is an int.
-    if isinstance(given, bool):
-        return f"{text or given} (a truth value)"
-    if isinstance(given, int | float):
-        return f"the number {text or given}"
-    if isinstance(given, str):
-        return f"the text '{shorten(given)}'"
-    return "a mapping" if isinstance(given, Mapping) else "a list"
+    if isinstance(value, bool):
+        return f"{text or value} (a truth value)"
+    if isinstance(value, int | float):
+        return f"the number {text or value}"
+    if isinstance(value, str):
+        return f"the text '{shorten(value)}'"
+    return "a mapping" if isinstance(value, Mapping) else "a list"
 
 
 def _missing(detail: ErrorDetails) -> Mistake:

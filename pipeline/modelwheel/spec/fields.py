@@ -39,11 +39,11 @@ def mistake(
     return mistakes([Mistake(wrong, hint, at, code)])
 
 
-def mistakes(found: Iterable[Mistake]) -> PydanticCustomError:
+def mistakes(several: Iterable[Mistake]) -> PydanticCustomError:
     """The exception by which a validator reports several mistakes at once."""
-    found = tuple(found)
-    text = "; ".join(one.wrong for one in found)
-    return PydanticCustomError("mistakes", "{text}", {"text": text, "mistakes": found})
+    several = tuple(several)
+    text = "; ".join(item.wrong for item in several)
+    return PydanticCustomError("mistakes", "{text}", {"text": text, "mistakes": several})
 
 
 class Section(BaseModel):
@@ -66,18 +66,18 @@ class Section(BaseModel):
 def find_repeats(values: Iterable[Hashable], wrong: str) -> list[Mistake]:
     """A mistake for each value that occurs before; `wrong` has `{}` in place of the value."""
     seen: set[Hashable] = set()
-    found = []
+    repeats = []
     for index, value in enumerate(values):
         if value in seen:
-            found.append(Mistake(wrong.format(value), "Remove one of them", (index,)))
+            repeats.append(Mistake(wrong.format(value), "Remove one of them", (index,)))
         seen.add(value)
-    return found
+    return repeats
 
 
 def unique(values: tuple[_H, ...]) -> tuple[_H, ...]:
     """Refuses a list with repeated values."""
-    if found := find_repeats(values, "{} is listed twice"):
-        raise mistakes(found)
+    if repeats := find_repeats(values, "{} is listed twice"):
+        raise mistakes(repeats)
     return values
 
 

@@ -79,17 +79,17 @@ def _find(pattern: str) -> Iterable[Path]:
     # pathlib has no glob for a pattern that may be absolute.
     matches = glob.iglob(pattern, recursive=True)  # noqa: PTH207
     candidates = path.iterdir() if path.is_dir() else map(Path, matches)
-    found = sorted(candidate for candidate in candidates if _is_spec(candidate))
-    for spec in found:
+    specs = sorted(candidate for candidate in candidates if _is_spec(candidate))
+    for spec in specs:
         _require_plain_name(spec)
-    if not found:
+    if not specs:
         if path.is_dir():
             raise SpecError(
                 f"no specs in {one_line(pattern)} (looked for {_LOOKED_FOR}); {_CREATE}",
                 code="MW109",
             )
         raise SpecError(f"no spec {pattern!r}; {_hint(path, _is_spec)}", code="MW109")
-    return found
+    return specs
 
 
 def _require_plain_name(path: Path) -> None:

@@ -165,8 +165,8 @@ def _check_tfcompile_flag(flag: str) -> str:
 
 
 def _check_repeats(flags: tuple[str, ...]) -> tuple[str, ...]:
-    if found := find_repeats(map(flag_name, flags), "{} is set twice"):
-        raise mistakes(found)
+    if repeats := find_repeats(map(flag_name, flags), "{} is set twice"):
+        raise mistakes(repeats)
     return flags
 
 

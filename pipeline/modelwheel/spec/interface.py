@@ -85,8 +85,8 @@ _Shape: TypeAlias = tuple[int | Buckets | Literal["batch"] | None, ...]
 
 
 def _check_shape(shape: _Shape) -> _Shape:
-    if found := [*_find_free(shape), *_find_second_batch(shape), *_find_other_pads(shape)]:
-        raise mistakes(found)
+    if shape_mistakes := [*_find_free(shape), *_find_second_batch(shape), *_find_other_pads(shape)]:
+        raise mistakes(shape_mistakes)
     return shape
 
 
@@ -186,8 +186,8 @@ def _check_pruning(value: Any) -> bool | Literal["keep"]:
     if value == "keep":
         return "keep"
     meant = {"yes": "true", "on": "true", "no": "false", "off": "false"}.get(str(value).lower(), "")
-    given = f"the text '{value}'" if isinstance(value, str) else str(value)
-    wrong = f"must be true, false or keep, got {shorten(given)}"
+    shown = f"the text '{value}'" if isinstance(value, str) else str(value)
+    wrong = f"must be true, false or keep, got {shorten(shown)}"
     raise mistake(wrong, f"Write {meant}" if meant else "")
 
 

@@ -32,24 +32,24 @@ def _find_mistake(label: Any) -> tuple[str, str] | None:
     return None
 
 
-def _check(given: Any) -> tuple[str, ...] | str:
-    if isinstance(given, str):
-        return check_relative_path(one_line(given))
-    if not isinstance(given, Sequence) or not given:
+def _check(value: Any) -> tuple[str, ...] | str:
+    if isinstance(value, str):
+        return check_relative_path(one_line(value))
+    if not isinstance(value, Sequence) or not value:
         raise mistake(
             "labels are a list of texts, or the name of a file with one in each line",
             "Write [cat, dog] or labels.txt",
         )
-    if len(given) > MAX_LABELS:
+    if len(value) > MAX_LABELS:
         raise mistake(f"there are more than {MAX_LABELS} labels", "Leave labels out")
-    found = [
+    wrong_labels = [
         Mistake(*wrong, (place,))
-        for place, label in enumerate(given)
+        for place, label in enumerate(value)
         if (wrong := _find_mistake(label)) is not None
     ]
-    if found:
-        raise mistakes(found)
-    return tuple(given)
+    if wrong_labels:
+        raise mistakes(wrong_labels)
+    return tuple(value)
 
 
 _Given: TypeAlias = Annotated[
@@ -74,35 +74,35 @@ Labels: TypeAlias = Annotated[Mapping[GivenName, _Given], Field(max_length=64)]
 """Lists of labels, or files with them, by output."""
 
 
-def read_labels(directory: Path, given: tuple[str, ...] | str) -> tuple[str, ...]:
+def read_labels(directory: Path, value: tuple[str, ...] | str) -> tuple[str, ...]:
     """The labels themselves; those of a file are its lines.
 
     Args:
         directory: What a file's name is relative to.
-        given: A value of `Labels`.
+        value: A value of `Labels`.
 
     Raises:
         ValueError: The file cannot be read, or a line of it is no label. The sentence ends with what to do.
     """
-    if not isinstance(given, str):
-        return given
+    if not isinstance(value, str):
+        return value
     try:
-        lines = read_below(directory, given, _MAX_BYTES).decode("utf-8-sig").splitlines()
+        lines = read_below(directory, value, _MAX_BYTES).decode("utf-8-sig").splitlines()
     except FileNotFoundError:
         raise ValueError(
-            f"there is no file '{given}' in the directory of the spec; add it"
+            f"there is no file '{value}' in the directory of the spec; add it"
         ) from None
     except UnicodeDecodeError:
-        raise ValueError(f"'{given}' is not UTF-8; save it as UTF-8") from None
+        raise ValueError(f"'{value}' is not UTF-8; save it as UTF-8") from None
     except (OSError, UnsafePathError) as error:
-        raise ValueError(f"cannot read '{given}': {error}; put the text itself there") from None
+        raise ValueError(f"cannot read '{value}': {error}; put the text itself there") from None
     if not 0 < len(lines) <= MAX_LABELS:
         raise ValueError(
-            f"'{given}' has {len(lines)} lines; write one label in each, {MAX_LABELS} at most"
+            f"'{value}' has {len(lines)} lines; write one label in each, {MAX_LABELS} at most"
         )
     for number, line in enumerate(lines, 1):
         if (wrong := _find_mistake(line)) is not None:
-            raise ValueError(f"line {number} of '{given}': {wrong[0]}; correct the line")
+            raise ValueError(f"line {number} of '{value}': {wrong[0]}; correct the line")
     return tuple(lines)
 
 

@@ -46,8 +46,8 @@ def load_specs(paths: Iterable[Path]) -> list[Spec]:
     # Not by name: `a-b` and `a_b` are one distribution (PEP 503).
     same: defaultdict[str, list[Spec]] = defaultdict(list)
     for path in files.values():
-        spec, found = _read(path)
-        problems += found
+        spec, own = _read(path)
+        problems += own
         if spec is not None:
             problems += _collisions(spec, same[spec.distribution])
             same[spec.distribution].append(spec)

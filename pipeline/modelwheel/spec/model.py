@@ -267,9 +267,9 @@ class Spec(Section):
         model = info.data.get("model")
         if model is not None and compilation.cpp_class is not None:
             identifier = to_identifier(model.name)
-            found = find_taken(compilation.cpp_class, compilation.namespace, identifier)
-            if found is not None:
-                raise mistake(*found, ("cpp_class",))
+            taken = find_taken(compilation.cpp_class, compilation.namespace, identifier)
+            if taken is not None:
+                raise mistake(*taken, ("cpp_class",))
             if compilation.cpp_header is None:
                 check_cpp_header(f"{identifier}.h", "cpp_header")
         return compilation
@@ -302,9 +302,9 @@ class Spec(Section):
     def _check_rules(cls, batching: Batching, info: ValidationInfo) -> Batching:
         compilation = info.data.get("compilation")
         if compilation is not None and compilation.batch_sizes is not None:
-            found = batching.find_uncompiled(compilation.batch_sizes)
-            if found:
-                raise mistakes(found)
+            uncompiled = batching.find_uncompiled(compilation.batch_sizes)
+            if uncompiled:
+                raise mistakes(uncompiled)
         return batching
 
     @field_validator("labels")
@@ -313,15 +313,15 @@ class Spec(Section):
         # An older version of a spec, out of git, is read without its files.
         if info.context is None or not info.context.get("with_files"):
             return labels
-        directory, found = info.context["path"].absolute().parent, []
-        for name, given in labels.items():
+        directory, wrong_labels = info.context["path"].absolute().parent, []
+        for name, value in labels.items():
             try:
-                read_labels(directory, given)
+                read_labels(directory, value)
             except ValueError as error:
                 wrong, _, hint = str(error).rpartition("; ")
-                found.append(Mistake(wrong, hint.capitalize(), (name,)))
-        if found:
-            raise mistakes(found)
+                wrong_labels.append(Mistake(wrong, hint.capitalize(), (name,)))
+        if wrong_labels:
+            raise mistakes(wrong_labels)
         return labels
 
     @field_validator("fast_math")
@@ -414,7 +414,7 @@ class Spec(Section):
             SpecError: A file with labels cannot be read any more.
         """
         try:
-            return {name: read_labels(self.directory, given) for name, given in self.labels.items()}
+            return {name: read_labels(self.directory, value) for name, value in self.labels.items()}
         except ValueError as error:
             raise SpecError(f"{self.path}: labels: {error}", code="MW115") from None
 

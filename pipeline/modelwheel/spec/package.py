@@ -28,15 +28,15 @@ DEFAULT_INTERFACES: tuple[Interface, ...] = ("c", "cpp", "python")
 _NEEDS: Mapping[Interface, Interface] = {"cpp": "c", "cmssw": "cpp", "pybind11": "cpp"}
 
 
-def _check_interfaces(given: tuple[Interface, ...]) -> tuple[Interface, ...]:
-    if "python" not in given:
+def _check_interfaces(interfaces: tuple[Interface, ...]) -> tuple[Interface, ...]:
+    if "python" not in interfaces:
         raise mistake("every wheel has the Python package", "Add python")
     for interface, needed in _NEEDS.items():
-        if interface in given and needed not in given:
+        if interface in interfaces and needed not in interfaces:
             raise mistake(f"{interface} uses the headers of {needed}", f"Add {needed}")
     # One order, so that neither the digest nor the wheel depends on the order in the file.
     known: tuple[Interface, ...] = (*DEFAULT_INTERFACES, "cmssw", "pybind11")
-    return tuple(one for one in known if one in given)
+    return tuple(name for name in known if name in interfaces)
 
 
 # For suggestions only; every SPDX expression is accepted.
@@ -165,8 +165,8 @@ class PackageSection(Section):
         # An older version of a spec, out of git, is read without its files.
         if info.context is not None and info.context.get("with_files"):
             directory = info.context["path"].absolute().parent
-            if found := list(_find_unusable_files(directory, names)):
-                raise mistakes(found)
+            if unusable := list(_find_unusable_files(directory, names)):
+                raise mistakes(unusable)
         return names
 
 

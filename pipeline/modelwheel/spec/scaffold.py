@@ -168,10 +168,10 @@ def _source_section(
             "  # Found in the graph, which does not say what they are: placeholders, and what no node reads.",
             "  # Correct the names, and remove what is not for inference; the order is that of the wheel.",
         ]
-    for option, given in ports.items():
-        if given:
+    for option, names in ports.items():
+        if names:
             lines.append(f"  {option}:")
-            lines += [f"    {_scalar(name)}: {_value(value)}" for name, value in given.items()]
+            lines += [f"    {_scalar(name)}: {_value(value)}" for name, value in names.items()]
     return "\n".join(lines) + "\n"
 
 

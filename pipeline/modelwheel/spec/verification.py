@@ -83,5 +83,5 @@ class VerifySection(Section):
     def tolerance_of(self, output: str) -> Tolerance:
         """The tolerance of an output: its own where given, else the common one."""
         own = self.outputs.get(output)
-        given = own.model_dump(exclude_none=True) if own else {}
-        return self.tolerance.model_copy(update=given)
+        fields = own.model_dump(exclude_none=True) if own else {}
+        return self.tolerance.model_copy(update=fields)

@@ -124,9 +124,9 @@ def _syntax_error(error: yaml.YAMLError, text: str) -> UnreadableError:
     for theirs, ours, hint in _SYNTAX:
         if theirs in problem:
             if ours in (_SECOND_COLON, _INDENTED) and (
-                found := _without_colon(text.splitlines(), position)
+                missing_colon := _without_colon(text.splitlines(), position)
             ):
-                return found
+                return missing_colon
             return UnreadableError(position, (), f"is not valid YAML: {ours}", hint)
     return UnreadableError(position, (), f"is not valid YAML: {problem}")
 

@@ -86,14 +86,14 @@ def source_of(provenance: Mapping[str, str]) -> AnySource | None:
     section = SOURCE_KINDS.get(kind)
     if section is None or section is DirectorySource:
         return None
-    given: dict[str, Any] = {
+    fields: dict[str, Any] = {
         key: value
         for key, value in provenance.items()
         if key in section.model_fields and key not in ("path", kind)
     }
-    given[kind] = provenance.get(kind) or provenance.get("url", "")
-    given["path"] = provenance.get("path") or "."
-    source = section.model_validate(given)
+    fields[kind] = provenance.get(kind) or provenance.get("url", "")
+    fields["path"] = provenance.get("path") or "."
+    source = section.model_validate(fields)
     assert isinstance(source, AnySource)
     return source
 
@@ -112,13 +112,13 @@ def _check_kind(value: Any) -> Any:
         return value
     if not isinstance(value, Mapping):
         raise mistake("must be a mapping", f"Begin it with {kinds}")
-    found = [kind for kind in SOURCE_KINDS if kind in value]
+    named = [kind for kind in SOURCE_KINDS if kind in value]
     # `file` is a kind, and a field of some kinds.
-    found = [kind for kind in found if not (_FIELDS_OF_OTHERS[kind] - {kind}) & set(found)]
-    if len(found) > 1:
-        wrong = f"has {' and '.join(found)}, but a model has one source"
+    named = [kind for kind in named if not (_FIELDS_OF_OTHERS[kind] - {kind}) & set(named)]
+    if len(named) > 1:
+        wrong = f"has {' and '.join(named)}, but a model has one source"
         raise mistake(wrong, "Keep one of them")
-    if not found:
+    if not named:
         near = [(key, nearest_word(str(key), SOURCE_KINDS)) for key in value]
         typos = [f"Did you mean '{kind}' instead of '{key}'?" for key, kind in near if kind]
         raise mistake(f"needs one of {kinds}", typos[0] if typos else "")

@@ -163,9 +163,9 @@ def refuse_unread_archive(path: str) -> None:
     Raises:
         PydanticCustomError: It does.
     """
-    if found := _UNREAD_ARCHIVE.search(path.lower()):
+    if match := _UNREAD_ARCHIVE.search(path.lower()):
         hint = "Pack the model again as .tar.gz, .tar.xz or .zip"
-        raise mistake(f"'{found[0]}' is not a format of archives that is read", hint, code="MW112")
+        raise mistake(f"'{match[0]}' is not a format of archives that is read", hint, code="MW112")
 
 
 _UNREAD_ARCHIVE = re.compile(

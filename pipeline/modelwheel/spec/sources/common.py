@@ -167,11 +167,11 @@ class ModelSource(Section):
 
     @model_validator(mode="after")
     def _check_options(self) -> Self:
-        found = self.model_format
+        model_format = self.model_format
         for option in OPTIONS:
-            if option in self.model_fields_set and option not in FORMATS[found].options:
+            if option in self.model_fields_set and option not in FORMATS[model_format].options:
                 having = [name for name, row in FORMATS.items() if option in row.options]
-                wrong = f"{option} is not an option of models of the format {found}"
+                wrong = f"{option} is not an option of models of the format {model_format}"
                 hint = f"Remove it; it is for {' and '.join(having)}"
                 raise mistakes([Mistake(wrong, hint, (option,))])
         if self.freeze_saver and not self.checkpoint:
@@ -207,10 +207,10 @@ class ModelSource(Section):
     @property
     def format_options(self) -> dict[str, Any]:
         """The options that the spec gives, as JSON holds them; files by their names in the tree."""
-        given = self.model_dump(mode="json", include=set(OPTIONS), exclude_defaults=True)
-        for name in {"config", "checkpoint", "freeze_saver"} & given.keys():
-            given[name] = PurePosixPath(given[name]).name
-        return given
+        options = self.model_dump(mode="json", include=set(OPTIONS), exclude_defaults=True)
+        for name in {"config", "checkpoint", "freeze_saver"} & options.keys():
+            options[name] = PurePosixPath(options[name]).name
+        return options
 
     def resolve(self, directory: Path) -> Self:
         """A copy of the source, with its relative paths below `directory`, where the spec is."""
