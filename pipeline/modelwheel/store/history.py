@@ -167,17 +167,17 @@ class History:
     @cached_property
     def _all(self) -> list[tuple[float, str, str]]:
         """Time, lineage and key of all results, the newest first."""
-        found: list[tuple[float, str, str]] = []
+        notes: list[tuple[float, str, str]] = []
         for number, backend in enumerate(_backends(self._store)):
             try:
                 for name, modified, key in _listed(backend):
-                    found.append((modified, name.removeprefix(_PREFIX)[:_DIGITS], key))
+                    notes.append((modified, name.removeprefix(_PREFIX)[:_DIGITS], key))
             except StoreError:
                 # An upstream that cannot be read is left out, as everywhere.
                 if number == 0:
                     raise
         # The key decides between equal times.
-        return sorted(found, reverse=True)
+        return sorted(notes, reverse=True)
 
 
 def _backends(store: Store) -> Iterator[Backend]:
@@ -189,9 +189,9 @@ def _backends(store: Store) -> Iterator[Backend]:
 def _listed(backend: Backend) -> Iterator[tuple[str, float, str]]:
     """Name, time and key of each note."""
     for entry in backend.list(_PREFIX):
-        found = _NAME.fullmatch(entry.name)
-        if found is not None:
-            yield entry.name, entry.modified, found[2]
+        match = _NAME.fullmatch(entry.name)
+        if match is not None:
+            yield entry.name, entry.modified, match[2]
 
 
 def _name(lineage: str, key: str) -> str:

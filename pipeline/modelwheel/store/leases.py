@@ -139,8 +139,8 @@ def is_expired(entry: Entry, now: float) -> bool:
 
 def _parse(entry: Entry, content: bytes) -> Holder:
     try:
-        said = json.loads(content)
-        host, process, started = str(said["host"]), int(said["process"]), said["started"]
+        fields = json.loads(content)
+        host, process, started = str(fields["host"]), int(fields["process"]), fields["started"]
         # Nobody has renewed it yet: it was written once, at its start.
         started = entry.modified if started is None else float(started)
     except (ValueError, KeyError, TypeError, RecursionError):

@@ -17,8 +17,8 @@ def record_name(key: str) -> str:
 
 def record_key(name: str) -> str | None:
     """The key of the record in a file; None if it is another file."""
-    found = _RECORD.fullmatch(name)
-    return None if found is None else found[2]
+    match = _RECORD.fullmatch(name)
+    return None if match is None else match[2]
 
 
 def blob_name(sha256: str) -> str:

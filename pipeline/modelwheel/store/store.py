@@ -137,9 +137,9 @@ class Store:
         with self.disk_errors(self.root):
             return self._first(key, ((layer, layer.peek(key)) for layer in self._layers))
 
-    def _first(self, key: str, found: Iterable[tuple[Layer, Record | None]]) -> Record | None:
+    def _first(self, key: str, records: Iterable[tuple[Layer, Record | None]]) -> Record | None:
         """The first record of several layers, whose contents are then looked for in the same one first."""
-        for layer, record in found:
+        for layer, record in records:
             if record is not None:
                 self._origins[key] = layer
                 return record

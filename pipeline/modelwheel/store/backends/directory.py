@@ -137,8 +137,8 @@ class DirectoryBackend:
         try:
             if directory.is_symlink():
                 return
-            with os.scandir(directory) as found:
-                entries = sorted(found, key=lambda entry: entry.name)
+            with os.scandir(directory) as listing:
+                entries = sorted(listing, key=lambda entry: entry.name)
         except OSError as error:
             if is_damage(error):
                 return

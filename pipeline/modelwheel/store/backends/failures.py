@@ -52,7 +52,7 @@ def is_placeless(error: BaseException) -> bool:
 def is_there(error: BaseException) -> bool:
     """Whether a new object was refused because there is one of its name."""
     # Also behind another one: gcsfs then takes the upload back, which the server may refuse, too.
-    there = any(isinstance(one, FileExistsError) for one in _chain(error))
+    there = any(isinstance(cause, FileExistsError) for cause in _chain(error))
     return there or bool(_THERE & _codes(error))
 
 
@@ -88,8 +88,8 @@ def explain(error: BaseException, address: str, doing: str) -> StoreError:
         address: The URL of the store.
         doing: What failed, such as `read actions/ab/....json`.
     """
-    said, code = _why(error)
-    return StoreError(f"cannot {doing} in the store {address}: {said}", code=code)
+    reason, code = _why(error)
+    return StoreError(f"cannot {doing} in the store {address}: {reason}", code=code)
 
 
 def _why(error: BaseException) -> tuple[str, str]:
@@ -119,12 +119,12 @@ def _why(error: BaseException) -> tuple[str, str]:
 
 
 def _is_named(error: BaseException, words: Sequence[str]) -> bool:
-    return any(word in type(one).__name__ for one in _chain(error) for word in words)
+    return any(word in type(cause).__name__ for cause in _chain(error) for word in words)
 
 
 def _codes(error: BaseException) -> frozenset[str]:
     """The codes that a server gave an error: names such as `NoSuchKey`, or numbers of HTTP."""
-    return frozenset(code for one in _chain(error) for code in _own_codes(one))
+    return frozenset(code for cause in _chain(error) for code in _own_codes(cause))
 
 
 def _own_codes(error: BaseException) -> Iterator[str]:
@@ -140,8 +140,8 @@ def _own_codes(error: BaseException) -> Iterator[str]:
 def _chain(error: BaseException) -> Iterator[BaseException]:
     """An error and those that it was made of."""
     seen: set[int] = set()
-    one: BaseException | None = error
-    while one is not None and id(one) not in seen:
-        seen.add(id(one))
-        yield one
-        one = one.__cause__ or one.__context__
+    cause: BaseException | None = error
+    while cause is not None and id(cause) not in seen:
+        seen.add(id(cause))
+        yield cause
+        cause = cause.__cause__ or cause.__context__

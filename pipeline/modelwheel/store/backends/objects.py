@@ -109,8 +109,8 @@ class ObjectBackend:
     def list(self, prefix: str) -> Iterator[Entry]:
         def find(files: Any, root: str) -> dict[str, dict[str, Any]]:
             # With a prefix, so that an empty listing is one request.
-            found: dict[str, dict[str, Any]] = files.find(root, prefix=prefix, detail=True)
-            return found
+            entries: dict[str, dict[str, Any]] = files.find(root, prefix=prefix, detail=True)
+            return entries
 
         try:
             listed = self._call(f"list {prefix}", "", find)

@@ -95,7 +95,9 @@ class Claims:
     def _last(self, key: str) -> Entry | None:
         """The claim with the highest number."""
         return max(
-            self._backend.list(f"{CLAIMS}{key}."), key=lambda one: _number(one.name), default=None
+            self._backend.list(f"{CLAIMS}{key}."),
+            key=lambda entry: _number(entry.name),
+            default=None,
         )
 
     def _is_left(self, entry: Entry) -> bool:
@@ -103,8 +105,8 @@ class Claims:
         if self._backend.now() - entry.modified > _EXPIRED_SECONDS:
             return True
         try:
-            said = json.loads(self._read(entry.name) or b"")
-            return bool(said["machine"] == self._name())
+            claim = json.loads(self._read(entry.name) or b"")
+            return bool(claim["machine"] == self._name())
         except (ValueError, KeyError, TypeError, RecursionError):
             return False
 
@@ -148,8 +150,8 @@ class Claims:
                         _log.info("cannot renew the claim %s: %s", name, error)
 
     def _content(self) -> bytes:
-        said = {"machine": self._name(), "host": platform.node(), "process": os.getpid()}
-        return json.dumps({**said, "id": uuid.uuid4().hex}).encode()
+        owner = {"machine": self._name(), "host": platform.node(), "process": os.getpid()}
+        return json.dumps({**owner, "id": uuid.uuid4().hex}).encode()
 
     def _name(self) -> str:
         """The name of this machine's directory, which nobody else has."""

@@ -170,7 +170,7 @@ class Packs:
             if not self._writable:
                 return
             known = {**self._load(), **self._new}
-            kept = {key: one for key, one in known.items() if listed.get(key) == one[0]}
+            kept = {key: pair for key, pair in known.items() if listed.get(key) == pair[0]}
             few = len(self._new) < _LISTED_AFTER and len(known) - len(kept) < _LISTED_AFTER
             if few and len(self._names) <= 1:
                 return
@@ -209,7 +209,7 @@ class Packs:
         return self._loaded
 
     def _read(self, backend: Backend) -> dict[str, tuple[str, bytes]]:
-        found: dict[str, tuple[str, bytes]] = {}
+        records: dict[str, tuple[str, bytes]] = {}
         room = _MAX_PACKED_BYTES
         # The latest first: there may be more than fit.
         for entry in sorted(backend.list(PACKS), key=lambda one: -one.modified):
@@ -231,9 +231,11 @@ class Packs:
                 lines = _unpack(content, room)
                 room -= len(lines)
                 for line in lines.splitlines():
-                    one = json.loads(line)
-                    found.setdefault(str(one["key"]), (str(one["tag"]), one["record"].encode()))
-        return found
+                    fields = json.loads(line)
+                    records.setdefault(
+                        str(fields["key"]), (str(fields["tag"]), fields["record"].encode())
+                    )
+        return records
 
 
 def md5(content: bytes) -> str:

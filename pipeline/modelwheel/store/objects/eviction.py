@@ -60,12 +60,12 @@ class CacheLimit:
     def trim(self) -> int:
         """Removes copies that are not in use, the least recently used first; the bytes removed."""
         self._remove_beginnings()
-        found = sorted(self._copies())
-        total = sum(size for _, size, _ in found)
+        copies = sorted(self._copies())
+        total = sum(size for _, size, _ in copies)
         if total <= self._limit:
             return 0
         removed, oldest = 0, time.time() - _IN_USE_SECONDS
-        for used, size, path in found:
+        for used, size, path in copies:
             if used > oldest or total - removed <= self._limit * _FILLED_TO:
                 break
             with suppress(OSError):  # Windows: somebody reads it

@@ -110,12 +110,12 @@ class RemoteLayer(Layer):
         return None
 
     def find(self, sha256: str, size: int | None = None) -> Path | None:
-        found = super().find(sha256, size)
-        if found is None:
-            found = self._download(sha256, size)
-        if found is not None:
-            self._limit.use(found)
-        return found
+        path = super().find(sha256, size)
+        if path is None:
+            path = self._download(sha256, size)
+        if path is not None:
+            self._limit.use(path)
+        return path
 
     def content(self, file: FileDigest) -> bytes | None:
         return None if self.find(file.sha256, file.size) is None else super().content(file)

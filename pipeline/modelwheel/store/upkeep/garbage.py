@@ -72,7 +72,8 @@ def list_entries(store: Store) -> list[Entry]:
     """Every readable record, the least recently used first."""
     read = read_records(store.backend, list_records(store.backend))
     return [
-        Entry(one.record.key, one.record.size, one.used, one.record.note) for one in read.records
+        Entry(stored.record.key, stored.record.size, stored.used, stored.record.note)
+        for stored in read.records
     ]
 
 
@@ -140,15 +141,15 @@ def collect_garbage(
     collected.in_use = in_use
     if dry_run:
         return collected
-    _drop(backend, [one.entry.name for one in doomed], doomed)
+    _drop(backend, [stored.entry.name for stored in doomed], doomed)
     if doomed:
-        forget(backend, {one.record.key for one in doomed})
+        forget(backend, {stored.record.key for stored in doomed})
     # Damaged records, too: each is a miss, and its work will be done again.
     for name in stock.damaged:
         backend.remove(name)
-    gone = {one.entry.name for one in doomed}
-    remaining = [one for one in stock.records if one.entry.name not in gone]
-    packs.settle({one.record.key: one.entry.tag for one in remaining})
+    gone = {stored.entry.name for stored in doomed}
+    remaining = [stored for stored in stock.records if stored.entry.name not in gone]
+    packs.settle({stored.record.key: stored.entry.tag for stored in remaining})
     collected.freed = _sweep(backend, remaining, stock.foreign)
     _remove_expired(backend, now)
     with store.disk_errors(store.root):
@@ -160,28 +161,28 @@ def _choose(
     stock: Inventory, rules: _Rules, now: float, oldest: float
 ) -> tuple[list[StoredRecord], int]:
     """The records to remove, and how many more the rules name that running builds may use."""
-    chosen = {one.record.key: one for one in stock.records if _names(rules, one, now)}
+    chosen = {stored.record.key: stored for stored in stock.records if _names(rules, stored, now)}
     if rules.keep is not None:
-        needed = _blobs(one for one in stock.records if one.record.key not in chosen)
+        needed = _blobs(stored for stored in stock.records if stored.record.key not in chosen)
         # What has no content of its own costs nothing, such as the kernels that a kept step is made of.
         chosen = {
-            key: one
-            for key, one in chosen.items()
-            if not one.record.files or not needed.issuperset(one.blobs)
+            key: stored
+            for key, stored in chosen.items()
+            if not stored.record.files or not needed.issuperset(stored.blobs)
         }
     if rules.max_bytes is not None:
         chosen.update(_exceeding(stock, rules, chosen))
     # By the clock of one server, but servers behind one name may differ.
-    free = [one for one in chosen.values() if one.used < oldest - TOLERANCE_SECONDS]
+    free = [stored for stored in chosen.values() if stored.used < oldest - TOLERANCE_SECONDS]
     return free, len(chosen) - len(free)
 
 
-def _names(rules: _Rules, one: StoredRecord, now: float) -> bool:
+def _names(rules: _Rules, stored: StoredRecord, now: float) -> bool:
     """Whether the rules without the limit of bytes name a record."""
-    if rules.keep is not None and one.record.key in rules.keep:
+    if rules.keep is not None and stored.record.key in rules.keep:
         return False
     if rules.unused_seconds is not None:
-        return now - one.used > rules.unused_seconds
+        return now - stored.used > rules.unused_seconds
     return rules.keep is not None and rules.max_bytes is None
 
 
@@ -190,25 +191,25 @@ def _exceeding(
 ) -> dict[str, StoredRecord]:
     """The least recently used of the other records, without which the contents of the rest fit the limit."""
     assert rules.max_bytes is not None
-    rest = [one for one in stock.records if one.record.key not in chosen]
-    uses = Counter(sha256 for one in rest for sha256 in set(one.blobs))
-    sizes = {file.sha256: file.size for one in rest for file in one.record.files.values()}
+    rest = [stored for stored in stock.records if stored.record.key not in chosen]
+    uses = Counter(sha256 for stored in rest for sha256 in set(stored.blobs))
+    sizes = {file.sha256: file.size for stored in rest for file in stored.record.files.values()}
     total, removed = sum(sizes.values()), {}
-    for one in rest:
+    for stored in rest:
         if total <= rules.max_bytes:
             break
-        if rules.keep is not None and one.record.key in rules.keep:
+        if rules.keep is not None and stored.record.key in rules.keep:
             continue
-        removed[one.record.key] = one
-        for sha256 in set(one.blobs):
+        removed[stored.record.key] = stored
+        for sha256 in set(stored.blobs):
             uses[sha256] -= 1
             total -= 0 if uses[sha256] else sizes[sha256]
     return removed
 
 
 def _describe(stock: Inventory, doomed: Collection[StoredRecord]) -> Collected:
-    gone = {one.record.key for one in doomed}
-    kept = [one for one in stock.records if one.record.key not in gone]
+    gone = {stored.record.key for stored in doomed}
+    kept = [stored for stored in stock.records if stored.record.key not in gone]
     needed = _blobs(kept).union(*stock.foreign.values())
     sizes = {sha256: entry.size for sha256, entry in stock.blobs.items()}
     return Collected(
@@ -216,12 +217,12 @@ def _describe(stock: Inventory, doomed: Collection[StoredRecord]) -> Collected:
         bytes=sum(sizes.get(sha256, 0) for sha256 in _blobs(doomed) - needed),
         kept=len(kept),
         kept_bytes=sum(sizes.get(sha256, 0) for sha256 in needed),
-        kinds=dict(Counter(kind_of(one.record) for one in doomed).most_common()),
+        kinds=dict(Counter(kind_of(stored.record) for stored in doomed).most_common()),
     )
 
 
 def _blobs(records: Iterable[StoredRecord]) -> set[str]:
-    return {sha256 for one in records for sha256 in one.blobs}
+    return {sha256 for stored in records for sha256 in stored.blobs}
 
 
 def _drop(backend: Backend, names: Collection[str], doomed: Iterable[StoredRecord]) -> None:
@@ -255,16 +256,16 @@ def _read_dropped(backend: Backend) -> list[_Dropped]:
         with suppress(FileNotFoundError):
             content = backend.read(entry.name)
             try:
-                said = json.loads(content)
-                blobs = frozenset(filter(_SHA256.fullmatch, said["blobs"]))
-                complete = said["complete"] is True
+                fields = json.loads(content)
+                blobs = frozenset(filter(_SHA256.fullmatch, fields["blobs"]))
+                complete = fields["complete"] is True
             except (ValueError, KeyError, TypeError, RecursionError):
                 backend.remove(entry.name)  # its contents are old enough after a day
                 continue
             if not complete:
                 # A collection was killed, or runs just now: records may have been there until now.
-                said = {"complete": True, "blobs": sorted(blobs)}
-                backend.write(entry.name, json.dumps(said).encode())
+                fields = {"complete": True, "blobs": sorted(blobs)}
+                backend.write(entry.name, json.dumps(fields).encode())
                 entry = backend.stat(entry.name) or entry  # noqa: PLW2901
             lists.append(_Dropped(entry, blobs))
     return lists
@@ -282,15 +283,18 @@ def _sweep(
     grace = 0.0 if isinstance(backend, DirectoryBackend) else _DAY
     finished: list[_Dropped] = []
     protected: set[str] = set()
-    for one in lists:
-        if one.entry.modified + TOLERANCE_SECONDS < oldest and now >= one.entry.modified + grace:
-            finished.append(one)
+    for listing in lists:
+        if (
+            listing.entry.modified + TOLERANCE_SECONDS < oldest
+            and now >= listing.entry.modified + grace
+        ):
+            finished.append(listing)
         else:
-            protected |= one.blobs
-    dropped = {sha256: one.entry.modified for one in finished for sha256 in one.blobs}
+            protected |= listing.blobs
+    dropped = {sha256: listing.entry.modified for listing in finished for sha256 in listing.blobs}
     blobs = list_blobs(backend)
     # Listed after the contents: what was there before has its record by now, or is young.
-    known = {*(one.entry.name for one in remaining), *foreign}
+    known = {*(stored.entry.name for stored in remaining), *foreign}
     new = {name: entry for name, entry in list_records(backend).items() if name not in known}
     read = read_records(backend, new)
     protected |= _blobs((*remaining, *read.records))
@@ -304,8 +308,8 @@ def _sweep(
         and entry.modified < oldest
     ]
     freed = sum(in_parallel(lambda entry: _remove_unchanged(backend, entry), unneeded))
-    for one in finished:
-        backend.remove(one.entry.name)
+    for listing in finished:
+        backend.remove(listing.entry.name)
     return freed
 
 

@@ -80,13 +80,15 @@ def take_inventory(backend: Backend, packs: Packs | None = None) -> Inventory:
 
 def list_records(backend: Backend) -> dict[str, Entry]:
     """The files of all records by their names; whatever else is there is left out."""
-    return {one.name: one for one in backend.list(ACTIONS) if record_key(one.name) is not None}
+    return {
+        entry.name: entry for entry in backend.list(ACTIONS) if record_key(entry.name) is not None
+    }
 
 
 def list_blobs(backend: Backend) -> dict[str, Entry]:
     """The contents by their hashes, unread; whatever else is there is left out."""
-    found = ((_BLOB.fullmatch(one.name), one) for one in backend.list(BLOBS))
-    return {name[2]: entry for name, entry in found if name is not None}
+    matched = ((_BLOB.fullmatch(entry.name), entry) for entry in backend.list(BLOBS))
+    return {name[2]: entry for name, entry in matched if name is not None}
 
 
 def read_records(
@@ -119,14 +121,14 @@ def read_records(
         except FileNotFoundError:
             return None
 
-    for entry, found in zip(entries.values(), in_parallel(read, entries.values()), strict=True):
-        if isinstance(found, Record):
-            records.append(StoredRecord(found, entry))
-        elif isinstance(found, RecordError):
-            damaged[entry.name] = str(found)
-        elif found is not None:
-            foreign[entry.name] = found
-    records.sort(key=lambda one: (one.used, one.record.key))
+    for entry, outcome in zip(entries.values(), in_parallel(read, entries.values()), strict=True):
+        if isinstance(outcome, Record):
+            records.append(StoredRecord(outcome, entry))
+        elif isinstance(outcome, RecordError):
+            damaged[entry.name] = str(outcome)
+        elif outcome is not None:
+            foreign[entry.name] = outcome
+    records.sort(key=lambda stored: (stored.used, stored.record.key))
     return RecordFiles(tuple(records), damaged, foreign)
 
 

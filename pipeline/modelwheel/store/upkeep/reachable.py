@@ -41,16 +41,18 @@ def reachable(records: Iterable[Record], roots: Iterable[str]) -> tuple[set[str]
     """
     known = {record.key: record for record in records}
     makers = _makers(known.values())
-    found: set[str] = set()
+    reached: set[str] = set()
     waiting = [key for key in roots if key in known]
     while waiting:
         key = waiting.pop()
-        if key not in found:
-            found.add(key)
+        if key not in reached:
+            reached.add(key)
             waiting += _made_from(known[key], makers)
             waiting += _needs(known[key]) & known.keys()
-    silent = {key for key in found if "step" in known[key].note and "inputs" not in known[key].note}
-    return found, silent
+    silent = {
+        key for key in reached if "step" in known[key].note and "inputs" not in known[key].note
+    }
+    return reached, silent
 
 
 def _makers(records: Iterable[Record]) -> dict[str, list[str]]:
@@ -59,20 +61,20 @@ def _makers(records: Iterable[Record]) -> dict[str, list[str]]:
     for record in records:
         own = {name: value for name, value in record.note.items() if name not in _FROM}
         hashes = {file.sha256 for file in record.files.values()}
-        for one in {record.key, *hashes, *hashes_in(own)}:
-            makers[one].append(record.key)
+        for hashed in {record.key, *hashes, *hashes_in(own)}:
+            makers[hashed].append(record.key)
     return makers
 
 
 def _made_from(record: Record, makers: dict[str, list[str]]) -> Iterator[str]:
     """The keys of the records that a record was made from."""
-    used = [one for one in set(hashes_in(record.note.get("inputs"))) if one in makers]
+    used = [hashed for hashed in set(hashes_in(record.note.get("inputs"))) if hashed in makers]
     # Some files, such as a licence, are in the results of many models. Those that were used share the most with the
     # inputs.
-    shared = Counter(key for one in used for key in makers[one])
-    for one in used:
-        most = max(shared[key] for key in makers[one])
-        yield from (key for key in makers[one] if shared[key] == most)
+    shared = Counter(key for hashed in used for key in makers[hashed])
+    for hashed in used:
+        most = max(shared[key] for key in makers[hashed])
+        yield from (key for key in makers[hashed] if shared[key] == most)
 
 
 def _needs(record: Record) -> set[str]:
@@ -86,8 +88,8 @@ def hashes_in(value: Any) -> Iterator[str]:
         if _HASH.fullmatch(value):
             yield value
     elif isinstance(value, dict):
-        for one in value.values():
-            yield from hashes_in(one)
+        for item in value.values():
+            yield from hashes_in(item)
     elif isinstance(value, list):
-        for one in value:
-            yield from hashes_in(one)
+        for item in value:
+            yield from hashes_in(item)

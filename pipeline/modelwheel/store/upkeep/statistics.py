@@ -52,14 +52,14 @@ def take_statistics(store: Store) -> Statistics:
     """Reads every record of a store."""
     backend = store.backend
     stock, now = take_inventory(backend, Packs.of(backend)), backend.now()
-    needed = {sha256 for one in stock.records for sha256 in one.blobs}
+    needed = {sha256 for stored in stock.records for sha256 in stored.blobs}
     needed.update(*stock.foreign.values())
     kinds: dict[str, list[StoredRecord]] = {}
     ages: dict[str, list[StoredRecord]] = {name: [] for name in (*AGES, OLDER)}
-    for one in stock.records:
-        kinds.setdefault(kind_of(one.record), []).append(one)
-        age = now - one.used
-        ages[next((name for name, most in AGES.items() if age <= most), OLDER)].append(one)
+    for stored in stock.records:
+        kinds.setdefault(kind_of(stored.record), []).append(stored)
+        age = now - stored.used
+        ages[next((name for name, most in AGES.items() if age <= most), OLDER)].append(stored)
     grouped = {kind: _group(records) for kind, records in kinds.items()}
     return Statistics(
         address=backend.address,
@@ -78,5 +78,5 @@ def take_statistics(store: Store) -> Statistics:
 
 def _group(records: Iterable[StoredRecord]) -> Group:
     listed = list(records)
-    sizes = {file.sha256: file.size for one in listed for file in one.record.files.values()}
+    sizes = {file.sha256: file.size for stored in listed for file in stored.record.files.values()}
     return Group(len(listed), sum(sizes.values()))

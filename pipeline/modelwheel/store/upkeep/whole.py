@@ -72,23 +72,23 @@ def verify_store(store: Store, tell: Tell = lambda _: None, *, remove: bool = Fa
     stock = take_inventory(store.backend)
     wrong = dict(_wrong_contents(store, stock.blobs, tell))
     needing: dict[str, list[StoredRecord]] = {}
-    for one in stock.records:
-        for file in one.record.files.values():
+    for stored in stock.records:
+        for file in stored.record.files.values():
             entry = stock.blobs.get(file.sha256)
             if entry is None:
                 wrong[file.sha256] = _MISSING
             elif entry.size != file.size:
                 wrong.setdefault(file.sha256, _CHANGED)
             if file.sha256 in wrong:
-                needing.setdefault(file.sha256, []).append(one)
+                needing.setdefault(file.sha256, []).append(stored)
     if remove:
-        records = {one.entry.name for found in needing.values() for one in found}
+        records = {stored.entry.name for group in needing.values() for stored in group}
         contents = (blob_name(sha256) for sha256, why in wrong.items() if why != _MISSING)
         for name in (*records, *stock.damaged, *contents):
             store.backend.remove(name)
     damaged = [Damaged(name, why) for name, why in stock.damaged.items()]
     for sha256, why in sorted(wrong.items()):
-        labels = sorted({label_of(one.record) for one in needing.get(sha256, ())})
+        labels = sorted({label_of(stored.record) for stored in needing.get(sha256, ())})
         damaged.append(Damaged(blob_name(sha256), why, tuple(labels)))
     return Verified(
         len(stock.records) + len(stock.foreign) + len(stock.damaged),
@@ -161,8 +161,8 @@ def copy_store(source: Store, target: Store, tell: Tell = lambda _: None) -> Cop
         while some := list(islice(waiting, _AT_ONCE)):
             wrong = _copy_contents(source.backend, target.backend, some, known, copied, scratch)
             damaged += [Damaged(blob_name(sha256), why) for sha256, why in wrong.items()]
-            sound = [one for one in some if wrong.keys().isdisjoint(one.blobs)]
-            for _ in in_parallel(lambda one: _copy_record(source, target, one, packs), sound):
+            sound = [stored for stored in some if wrong.keys().isdisjoint(stored.blobs)]
+            for _ in in_parallel(lambda stored: _copy_record(source, target, stored, packs), sound):
                 copied.results += 1
             whole = count(len(records), "result")
             tell(f"{copied.results} of {whole}, {size_text(copied.bytes)}")
@@ -178,7 +178,9 @@ def _foreign(
     """Stand-ins for the records of other versions, with all contents that they could need."""
     blobs = list_blobs(backend) if foreign else {}
     for name, hashes in foreign.items():
-        files = {one: FileDigest(one, blobs[one].size) for one in hashes if one in blobs}
+        files = {
+            sha256: FileDigest(sha256, blobs[sha256].size) for sha256 in hashes if sha256 in blobs
+        }
         yield StoredRecord(Record(record_key(name) or "", files), entries[name])
 
 
@@ -193,8 +195,8 @@ def _copy_contents(
     """Copies the contents of some records unless they are known at the target; why some could not be, by hash."""
     needed = {
         file.sha256: file
-        for one in records
-        for file in one.record.files.values()
+        for stored in records
+        for file in stored.record.files.values()
         if known.get(file.sha256) != file.size
     }
 
@@ -219,11 +221,11 @@ def _copy_contents(
     return wrong
 
 
-def _copy_record(source: Store, target: Store, one: StoredRecord, packs: Packs) -> None:
+def _copy_record(source: Store, target: Store, stored: StoredRecord, packs: Packs) -> None:
     with suppress(FileNotFoundError):  # removed meanwhile
-        content = source.backend.read(one.entry.name)
-        if target.backend.create(one.entry.name, content):
-            packs.add(one.record.key, md5(content), content)
+        content = source.backend.read(stored.entry.name)
+        if target.backend.create(stored.entry.name, content):
+            packs.add(stored.record.key, md5(content), content)
 
 
 class _DamageError(Exception):
