@@ -50,7 +50,9 @@ def with_references(source: DirectorySource, content: Path | None = None) -> Dir
         return source
     with _reading(source), _open_model(source, content) as file:
         references = references_of(source, file)
-    missing = [one for one in references if not os.path.lexists(source.root / one.path)]
+    missing = [
+        reference for reference in references if not os.path.lexists(source.root / reference.path)
+    ]
     if missing and not source.is_own:
         raise SourceError(
             f"{source} has weights in a file that is not there; put it beside the model",

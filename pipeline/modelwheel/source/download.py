@@ -149,8 +149,8 @@ def require_content(place: Place, sha256: str | None, file: Path) -> None:
     """
     if sha256 is None:
         return
-    found = digest_file(file).sha256
-    if found == sha256:
+    digest = digest_file(file).sha256
+    if digest == sha256:
         return
     if is_local(place.url):
         # Without its hash: a spec may name any file of the machine, and its author need not be
@@ -169,7 +169,7 @@ def require_content(place: Place, sha256: str | None, file: Path) -> None:
             if same
             else "the download was damaged (its host lists another checksum, too); run again"
         )
-    raise SourceError(f"{place.name}: expected SHA-256 {sha256}, got {found}: {why}", code="MW302")
+    raise SourceError(f"{place.name}: expected SHA-256 {sha256}, got {digest}: {why}", code="MW302")
 
 
 def _md5(file: BinaryIO) -> str:

@@ -138,8 +138,8 @@ def source_key(source: AnySource) -> str:
         path = source.subdirectory
         if source.is_archive:
             return action_key("source-archive", sha256=source.sha256, path=path, **_extras(source))
-        given = {"sha256": source.sha256, "name": source.file_name, "beside": source.others}
-        return action_key("source-file", **given, **_extras(source))
+        fields = {"sha256": source.sha256, "name": source.file_name, "beside": source.others}
+        return action_key("source-file", **fields, **_extras(source))
     return _directory_key(_hash(source))
 
 
@@ -268,7 +268,7 @@ def _write(
 def _write_single(source: DownloadSource, directory: Path, downloaded: Path, beside: Path) -> None:
     placement, tally = Placement(source.file_name, source.extras, source.shown), Tally()
     files = {source.file_name: downloaded, **{name: beside / name for name in source.others}}
-    missing = [one for one in source.extras if not any(map(one.matches, files))]
+    missing = [extra for extra in source.extras if not any(map(extra.matches, files))]
     if missing:
         raise SourceError(
             f"{source.shown} needs {first_few(map(str, missing))} beside it; pin each file: "
@@ -329,7 +329,9 @@ def _fetch_pointers(
     transfer: Transfer,
 ) -> dict[str, FileDigest]:
     """Fetches what Git LFS has of a copy of a directory in a checkout; the digests of these files."""
-    pointers = {name: found for name in files if (found := read_pointer(copy / name)) is not None}
+    pointers = {
+        name: pointer for name in files if (pointer := read_pointer(copy / name)) is not None
+    }
     if pointers:
         checkout = Worktree.around(source.root) if source.is_own else None
         if checkout is None:
@@ -355,9 +357,9 @@ def _pointer_error(shown: str, name: str) -> SourceError:
 def _refuse_foreign(source: AnySource, file: Path, *, may_read: bool = True) -> None:
     """Refuses a file that has the ending of no format, unless the spec says what it is."""
     if source.format is None and not source.is_file:
-        said = explain_file(file.name, file if may_read else None)
-        if said is not None:
-            raise UnsupportedModelError(said)
+        refusal = explain_file(file.name, file if may_read else None)
+        if refusal is not None:
+            raise UnsupportedModelError(refusal)
 
 
 def _require_model(
@@ -377,9 +379,9 @@ def _require_model(
         return
     # A spec may name any directory of the machine: its author need not be allowed to list it.
     there = f"it has no {directory.holds}"
-    said = explain_directory(shown, files) if may_list else None
-    if said is not None:
-        raise UnsupportedModelError(said)
+    refusal = explain_directory(shown, files) if may_list else None
+    if refusal is not None:
+        raise UnsupportedModelError(refusal)
     if may_list and held:
         shown_files = ", ".join(repr(name) for name in held[:_SHOWN])
         more = f" and {len(held) - _SHOWN} more" if held[_SHOWN:] else ""
@@ -420,9 +422,9 @@ def _what_is_there(files: Collection[str], missing: str, others: Collection[str]
     return f"{missing}; there is {there}"
 
 
-def _require_tree(expected: str | None, found: str, shown: str, *, may_tell: bool = True) -> None:
-    if expected is not None and expected != found:
-        got = f"got {found}" if may_tell else "which it does not have"
+def _require_tree(expected: str | None, actual: str, shown: str, *, may_tell: bool = True) -> None:
+    if expected is not None and expected != actual:
+        got = f"got {actual}" if may_tell else "which it does not have"
         raise SourceError(
             f"{shown}: expected tree SHA-256 {expected}, {got}: the data changed or the pin is wrong",
             code="MW302",

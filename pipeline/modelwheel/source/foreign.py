@@ -130,15 +130,15 @@ def explain_file(name: str, path: Path | None) -> str | None:
         name: Its name.
         path: Where to read it; None if only its name may be told.
     """
-    found = _by_content(name, path) if path is not None else None
-    found = found or _BY_SUFFIX.get(_suffix(name))
-    if found is None:
+    kind = _by_content(name, path) if path is not None else None
+    kind = kind or _BY_SUFFIX.get(_suffix(name))
+    if kind is None:
         endings = ", ".join(suffix for row in FORMATS.values() for suffix in row.suffixes)
         return (
             f"{one_line(name)} has the ending of no format that is read ({endings}); correct `path`, or say what it is "
             "with source.format"
         )
-    return f"{one_line(name)} is {found.title}, which cannot be compiled; {found.fix}"
+    return f"{one_line(name)} is {kind.title}, which cannot be compiled; {kind.fix}"
 
 
 def explain_directory(shown: str, names: Collection[str]) -> str | None:
@@ -159,9 +159,11 @@ def explain_directory(shown: str, names: Collection[str]) -> str | None:
     if "config.json" in top and any(map(_HUGGING_FACE_WEIGHTS.fullmatch, top)):
         return f"{shown} is {HUGGING_FACE.title}; {HUGGING_FACE.fix}"
     for name in sorted(names):
-        found = _BY_SUFFIX.get(_suffix(name))
-        if found is not None and found is not ARCHIVE:
-            return f"{shown} has {one_line(name)}, {found.title}, which cannot be compiled; {found.fix}"
+        kind = _BY_SUFFIX.get(_suffix(name))
+        if kind is not None and kind is not ARCHIVE:
+            return (
+                f"{shown} has {one_line(name)}, {kind.title}, which cannot be compiled; {kind.fix}"
+            )
     return None
 
 
@@ -186,9 +188,9 @@ def _by_content(name: str, path: Path) -> Foreign | None:
         head = file.read(_HEAD)
     if head[4:8] == b"TFL3":
         return TFLITE
-    for start, found in _STARTS:
+    for start, kind in _STARTS:
         if head.startswith(start):
-            return found
+            return kind
     if head.startswith(b"PK\x03\x04"):
         return next(_of_archive(path), None)
     # A pickle of protocol 2 and later; PyTorch's files before 1.6 begin with the pickle of a number.
@@ -219,13 +221,13 @@ def _of_json(path: Path) -> Foreign | None:
         value = json.loads(path.read_bytes())
     except (ValueError, RecursionError):
         return None
-    found = set(value) if isinstance(value, dict) else set()
-    if "learner" in found:
+    keys = set(value) if isinstance(value, dict) else set()
+    if "learner" in keys:
         return XGBOOST
-    if "oblivious_trees" in found or {"model_info", "features_info"} <= found:
+    if "oblivious_trees" in keys or {"model_info", "features_info"} <= keys:
         return CATBOOST
-    if {"tree_info", "max_feature_idx"} <= found:
+    if {"tree_info", "max_feature_idx"} <= keys:
         return LIGHTGBM
-    if "modelTopology" in found:
+    if "modelTopology" in keys:
         return Foreign("a model of TensorFlow.js", _ORIGINAL)
     return None

@@ -48,8 +48,8 @@ def place_beside(url: str, name: str) -> Place:
 _FINDERS: Mapping[type[DownloadSource], Callable[[Any, Reader, float], Locate]] = {
     ArchiveSource: _at_url,
     FileSource: _at_url,
-    ZenodoSource: lambda *given: zenodo.read_record(*given).place,
-    GitHubReleaseSource: lambda *given: github.Release(*given).place,
+    ZenodoSource: lambda *arguments: zenodo.read_record(*arguments).place,
+    GitHubReleaseSource: lambda *arguments: github.Release(*arguments).place,
 }
 
 

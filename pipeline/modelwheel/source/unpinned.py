@@ -64,18 +64,18 @@ def pin_address(address: str, store: Store, tell: Tell) -> PinnedModel:
 
 
 def _pin_repository(address: str, store: Store, tell: Tell) -> PinnedModel:
-    found = _HUB.fullmatch(address)
-    if found is None:
+    match = _HUB.fullmatch(address)
+    if match is None:
         raise SourceError(f"{address} is not an address; write hf://OWNER/NAME@REVISION/model.onnx")
-    given = {
-        "huggingface": found["name"],
+    fields = {
+        "huggingface": match["name"],
         "commit": "1" * 40,
-        "path": found["path"] or ".",
+        "path": match["path"] or ".",
     }
-    remote = remote_of(HuggingFaceSource.model_validate(given))
-    given["commit"] = list_remote(remote, found["revision"] or "HEAD", FETCH_TIMEOUT)
-    source = HuggingFaceSource.model_validate(given)
-    return PinnedModel(fetch(source, store, tell=tell), source, given)
+    remote = remote_of(HuggingFaceSource.model_validate(fields))
+    fields["commit"] = list_remote(remote, match["revision"] or "HEAD", FETCH_TIMEOUT)
+    source = HuggingFaceSource.model_validate(fields)
+    return PinnedModel(fetch(source, store, tell=tell), source, fields)
 
 
 def _pin_file(address: str, store: Store, tell: Tell) -> PinnedModel:

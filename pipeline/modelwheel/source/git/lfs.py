@@ -97,14 +97,14 @@ def parse_pointer(file: BinaryIO, name: str) -> FileDigest | None:
     content = file.read(_MAX_POINTER)
     if len(content) == _MAX_POINTER or not content.startswith(_START):
         return None
-    found = _POINTER.fullmatch(content)
+    match = _POINTER.fullmatch(content)
     # Extensions of a pointer name programs that would have to run.
-    if found is None or b"\next-" in content:
+    if match is None or b"\next-" in content:
         raise SourceError(
             f"{name} is a pointer of Git LFS that is damaged or of another version; write it again: "
             "git lfs track"
         )
-    return FileDigest(found[1].decode(), int(found[2]))
+    return FileDigest(match[1].decode(), int(match[2]))
 
 
 def fill(
@@ -126,7 +126,7 @@ def fill(
     Raises:
         SourceError: One cannot be fetched, or they are larger than a model may be.
     """
-    pointers = {name: found for name in names if (found := read_pointer(directory / name))}
+    pointers = {name: digest for name in names if (digest := read_pointer(directory / name))}
     wanted = {pointer.sha256: (name, pointer.size) for name, pointer in pointers.items()}
     total = sum(pointer.size for pointer in pointers.values())
     if total > MAX_MODEL_BYTES:
@@ -199,23 +199,23 @@ class _Api:
         try:
             if answer.get("transfer", "basic") != "basic":
                 raise SourceError(f"{self._shown} offers no basic transfer; ask who runs it")
-            found = {str(one["oid"]): one for one in answer["objects"]}
+            objects = {str(item["oid"]): item for item in answer["objects"]}
         except (AttributeError, LookupError, TypeError):
             raise SourceError(f"{self._shown} did not answer as one; correct lfs.url") from None
         for oid, (name, size) in wanted.items():
-            if oid not in found:
+            if oid not in objects:
                 raise SourceError(
                     f"{self._shown} was asked for {name!r} and answered for another object; ask who runs it"
                 )
-            yield oid, self._place(found[oid], name, size)
+            yield oid, self._place(objects[oid], name, size)
 
     def _place(self, answer: Mapping[str, Any], name: str, size: int) -> Place:
         shown = f"{name!r} of {self._origin.shown} in Git LFS"
         error = answer.get("error")
         if isinstance(error, Mapping):
             code = error.get("code")
-            said = _OBJECTS.get(code if isinstance(code, int) else 0, _said(error))
-            raise SourceError(f"cannot fetch {shown} from {redact(self._server.url)}: {said}")
+            reason = _OBJECTS.get(code if isinstance(code, int) else 0, _said(error))
+            raise SourceError(f"cannot fetch {shown} from {redact(self._server.url)}: {reason}")
         try:
             action = answer["actions"]["download"]
             href = str(action["href"])
@@ -239,13 +239,13 @@ class _Api:
             if self._auth is not None:
                 status, answer = self._post(objects)
         if not 200 <= status < 300:
-            said = _said(answer)
+            message = _said(answer)
             # GitHub answers 403 for a quota, and says so.
-            about_quota = re.search(r"quota|budget|bandwidth", said, re.IGNORECASE)
+            about_quota = re.search(r"quota|budget|bandwidth", message, re.IGNORECASE)
             why = _ANSWERS.get(509 if about_quota else status, "try again later")
-            said = f" ({said})" if said else ""
+            message = f" ({message})" if message else ""
             raise SourceError(
-                f"cannot fetch {self._origin.shown}: {self._shown} answered {status}{said}: {why}"
+                f"cannot fetch {self._origin.shown}: {self._shown} answered {status}{message}: {why}"
             )
         return answer
 

@@ -89,9 +89,9 @@ def _beyond(git: Git, remote: str) -> str:
     if path is None:
         return remote
     for place in (path / ".git", path):
-        found = git(f"--git-dir={place}", "config", "--get", "remote.origin.url")
-        if found and local_path(found) is None:
-            return found
+        origin = git(f"--git-dir={place}", "config", "--get", "remote.origin.url")
+        if origin and local_path(origin) is None:
+            return origin
     return remote
 
 
@@ -128,8 +128,8 @@ def _ask_over_ssh(git: Git, remote: str, shown: str) -> Server:
     else:
         host, _, path = remote.partition(":")
         port = []
-    given = os.environ.get("GIT_SSH_COMMAND") or git("config", "--get", "core.sshCommand")
-    ssh = shlex.split(given) if given else [os.environ.get("GIT_SSH", "ssh")]
+    configured = os.environ.get("GIT_SSH_COMMAND") or git("config", "--get", "core.sshCommand")
+    ssh = shlex.split(configured) if configured else [os.environ.get("GIT_SSH", "ssh")]
     command = f"git-lfs-authenticate {shlex.quote(path)} download"
     try:
         answer = parse_json(run([*ssh, *port, host, command], timeout=_SECONDS).stdout)
@@ -149,9 +149,9 @@ def _credentials(git: Git, url: str) -> tuple[str, str] | None:
     if re.search(r"[\n\0]", url):
         return None
     answer = git("credential", "fill", content=f"url={url}\n\n".encode())
-    found: Mapping[str, str] = dict(
+    fields: Mapping[str, str] = dict(
         line.split("=", 1) for line in (answer or "").splitlines() if "=" in line
     )
-    if "username" not in found or "password" not in found:
+    if "username" not in fields or "password" not in fields:
         return None
-    return found["username"], found["password"]
+    return fields["username"], fields["password"]

@@ -199,11 +199,11 @@ class Repository:
 
     def has_commit(self) -> bool:
         try:
-            found = self.git("rev-parse", "--verify", "--quiet", f"{self.commit}^{{commit}}")
+            output = self.git("rev-parse", "--verify", "--quiet", f"{self.commit}^{{commit}}")
         except ProcessError:
             return False
         # The id of a tag object leads to a commit, too, but to one with another id.
-        return found.text.strip() == self.commit
+        return output.text.strip() == self.commit
 
     def reason(self, error: ProcessError) -> str | None:
         """The reason of a failure, if it is one of those that are known."""
@@ -245,11 +245,11 @@ def list_remote(remote: Remote, revision: str, timeout: float) -> str:
         reason = repository.reason(error) or last_line(error)
         raise SourceError(f"cannot read {redact(remote.url)}: {reason}", code="MW301") from None
     lines = (line.partition("\t") for line in listing.splitlines())
-    found = {name: commit for commit, _, name in lines}
+    commits = {name: commit for commit, _, name in lines}
     forms = (f"refs/tags/{revision}^{{}}", f"refs/tags/{revision}", f"refs/heads/{revision}")
     for name in (*forms, revision):
-        if name in found:
-            return found[name]
+        if name in commits:
+            return commits[name]
     raise SourceError(f"{redact(remote.url)} has no branch or tag {revision!r}")
 
 
@@ -265,5 +265,5 @@ def split_listing(output: BinaryIO) -> Iterator[bytes]:
 
 def last_line(error: ProcessError) -> str:
     lines = [line.strip() for line in error.output.splitlines() if line.strip()]
-    said = [line for line in lines if re.match(r"fatal|error|ssh|remote", line, re.IGNORECASE)]
-    return (said or lines or [str(error)])[0]
+    errors = [line for line in lines if re.match(r"fatal|error|ssh|remote", line, re.IGNORECASE)]
+    return (errors or lines or [str(error)])[0]

@@ -94,16 +94,16 @@ def find_indexes() -> Indexes:
 
 def _options(listing: str) -> dict[str, str]:
     """The options that `pip config list` prints for `pip download`."""
-    found: dict[str, dict[str, str]] = {}
+    by_section: dict[str, dict[str, str]] = {}
     for line in listing.splitlines():
         name, _, value = line.partition("=")
         section, _, option = name.rpartition(".")
         try:
-            found.setdefault(section, {})[option] = str(ast.literal_eval(value))
+            by_section.setdefault(section, {})[option] = str(ast.literal_eval(value))
         except (SyntaxError, ValueError):
             continue
     sections = ("global", "download", ":env:")  # each overrides those before it
-    return {key: value for name in sections for key, value in found.get(name, {}).items()}
+    return {key: value for name in sections for key, value in by_section.get(name, {}).items()}
 
 
 def _default_index() -> str:
@@ -114,13 +114,13 @@ def _default_index() -> str:
         text = run(pip, env={**os.environ, "COLUMNS": "1000"}).text
     except ProcessError:
         text = ""
-    found = re.search(r"--index-url .*\(default (https://[^\s)]+)\)", text)
-    if found is None:
+    match = re.search(r"--index-url .*\(default (https://[^\s)]+)\)", text)
+    if match is None:
         raise SourceError(
             "where is the package index? There is no pip in this environment that says it; install pip, or set "
             "PIP_INDEX_URL"
         )
-    return found[1]
+    return match[1]
 
 
 def locate(source: PyPISource, reader: Reader, indexes: Indexes, timeout: float) -> Place:
@@ -211,14 +211,14 @@ def _read_page(
     headers = {"Accept": _ACCEPT, "Accept-Encoding": "gzip"}
     try:
         with explained(redact(url), timeout):
-            found = reader.read(url, parse, headers=headers)
+            files = reader.read(url, parse, headers=headers)
     except ValueError:
         raise SourceError(
             f"{redact(url)} is not a page of a package index; correct pip's index-url"
         ) from None
     # pip refuses them, too, unless the host is trusted: anybody on the way could list others.
     safe = ("https", urlsplit(index).scheme)
-    return {name: file for name, file in found.items() if urlsplit(file.url).scheme in safe}
+    return {name: file for name, file in files.items() if urlsplit(file.url).scheme in safe}
 
 
 def _version_of(name: str) -> tuple[str, str] | None:
@@ -238,7 +238,7 @@ def _what_is_there(
     where = first_few([redact(place) for place in (*indexes.pages, *indexes.links)])
     if refusals:
         return f"{source.pypi} is not found: {first_few(refusals)}; provide credentials, for example in ~/.netrc"
-    versions = {name: found for name in seen if (found := _version_of(name)) is not None}
+    versions = {name: parsed for name in seen if (parsed := _version_of(name)) is not None}
     if not versions:
         return f"{where} has no package {source.project!r}; correct source.pypi, or pip's index-url"
     own = [name for name, (_, version) in versions.items() if version == source.version]

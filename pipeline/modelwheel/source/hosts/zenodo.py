@@ -69,9 +69,9 @@ def read_record(source: ZenodoSource, reader: Reader, timeout: float) -> Record:
     """
     from ...util.http import read_body
 
-    found = DOI.fullmatch(source.zenodo)
-    assert found is not None
-    host, number = HOSTS[found["prefix"]], found["number"]
+    match = DOI.fullmatch(source.zenodo)
+    assert match is not None
+    host, number = HOSTS[match["prefix"]], match["number"]
     shown = f"the Zenodo record {source.zenodo}"
 
     def parse(response: requests.Response) -> Any:
@@ -93,6 +93,6 @@ def read_record(source: ZenodoSource, reader: Reader, timeout: float) -> Record:
     if own != number:
         raise SourceError(
             f"{source.zenodo} is the DOI of all versions of a record, which may grow; pin one of them, such as "
-            f"10.{found['prefix']}/zenodo.{own}"
+            f"10.{match['prefix']}/zenodo.{own}"
         )
     return Record(f"{host}/records/{number}", source.zenodo, files)
