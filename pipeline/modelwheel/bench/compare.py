@@ -231,9 +231,9 @@ def compare_wheels(
         compile_modules(installed[-1].python, unless=r"site-packages[/\\]numpy[/\\]")
     rows, inputs = list(settings.rows or manifest.batching.sizes), directory / "inputs"
     rules = _write_inputs(installed[0], level, rows, sandbox, inputs)
-    one, other = (_wheel_program(it, level, rows, settings, inputs) for it in installed)
+    ours, theirs = (_wheel_program(it, level, rows, settings, inputs) for it in installed)
     race = Race(
-        programs={OURS: one, "other_wheel": other},
+        programs={OURS: ours, "other_wheel": theirs},
         missing={},
         inputs=inputs,
         rows=rows,
@@ -289,7 +289,7 @@ def _write_inputs(
     program = Started(installed.python, SAMPLES, arguments, (environment,), _variables(1))
     process = start(program, sandbox, directory)
     try:
-        said, _ = process.communicate(timeout=PATIENCE)
+        output, _ = process.communicate(timeout=PATIENCE)
     except subprocess.TimeoutExpired:
         kill_group(process)
         raise SideError(f"{installed.wheel.name} took too long to give inputs") from None
@@ -299,7 +299,7 @@ def _write_inputs(
             f"{end_of_log(directory)}"
         )
     try:
-        found = json.loads(said)["rules"]
-        return {number: str(found[str(number)]) for number in rows}
+        rules = json.loads(output)["rules"]
+        return {number: str(rules[str(number)]) for number in rows}
     except (ValueError, KeyError, TypeError):
         raise SideError(f"{installed.wheel.name} gave no rules for its rows") from None

@@ -78,16 +78,16 @@ def copy_package(package: Path, target: Path) -> None:
 
 def _place(source: Path, target: Path) -> None:
     path = source.resolve()
-    found = find_cpuid(path) if ".so" in source.suffixes else None
-    if found is None:
+    search = find_cpuid(path) if ".so" in source.suffixes else None
+    if search is None:
         target.symlink_to(path)
-    elif found.undecided:
-        _log.warning("%s: %d places may be CPUID or not, so it stays", source, found.undecided)
+    elif search.undecided:
+        _log.warning("%s: %d places may be CPUID or not, so it stays", source, search.undecided)
         target.symlink_to(path)
-    elif found.offsets:
+    elif search.offsets:
         shutil.copyfile(path, target)
         with target.open("r+b") as file:
-            for offset in found.offsets:
+            for offset in search.offsets:
                 file.seek(offset)
                 file.write(_IN_PLACE_OF_CPUID)
     else:
@@ -143,13 +143,17 @@ def _find(library: Path, content: mmap.mmap) -> Found:
     binary = lief.ELF.parse(str(library), options)
     if binary is None or binary.header.machine_type != lief.ELF.ARCH.X86_64:
         return Found()
-    functions = sorted((one.address, one.size) for one in binary.functions if one.size)
+    functions = sorted(
+        (function.address, function.size) for function in binary.functions if function.size
+    )
     offsets: list[int] = []
     undecided = 0
     for piece in _pieces(binary):
         for (start, _), places in _regions(content, piece, functions).items():
-            found, decoded = _decode(content, piece, start, places[-1])
-            offsets += [place - piece.address + piece.offset for place in places if place in found]
+            instructions, decoded = _decode(content, piece, start, places[-1])
+            offsets += [
+                place - piece.address + piece.offset for place in places if place in instructions
+            ]
             undecided += sum(place >= decoded for place in places)
     return Found(tuple(offsets), undecided)
 
@@ -158,7 +162,7 @@ def _pieces(binary: lief.ELF.Binary) -> Iterator[_Piece]:
     """The code of a library: its sections, or the segments if it has no table of these."""
     import lief
 
-    sections = [one for one in binary.sections if one.has(lief.ELF.Section.FLAGS.EXECINSTR)]
+    sections = [part for part in binary.sections if part.has(lief.ELF.Section.FLAGS.EXECINSTR)]
     for section in sections:
         if section.type != lief.ELF.Section.TYPE.NOBITS:
             yield _Piece(section.virtual_address, section.offset, section.size)
@@ -172,7 +176,7 @@ def _regions(
     content: mmap.mmap, piece: _Piece, functions: Sequence[tuple[int, int]]
 ) -> Mapping[tuple[int, int], list[int]]:
     """Addresses where CPUID may be, by what is decoded for them: a function, or what is between two."""
-    found: dict[tuple[int, int], list[int]] = {}
+    by_region: dict[tuple[int, int], list[int]] = {}
     end = piece.offset + piece.size
     offset = content.find(_CPUID, piece.offset, end)
     while offset >= 0:
@@ -181,9 +185,9 @@ def _regions(
         start, size = functions[number] if number >= 0 else (piece.address, 0)
         if address >= start + size:
             start, size = start + size, 0  # code without unwind tables: plain assembler
-        found.setdefault((max(start, piece.address), size), []).append(address)
+        by_region.setdefault((max(start, piece.address), size), []).append(address)
         offset = content.find(_CPUID, offset + 1, end)
-    return found
+    return by_region
 
 
 def _decode(content: mmap.mmap, piece: _Piece, start: int, last: int) -> tuple[frozenset[int], int]:
@@ -199,12 +203,12 @@ def _decode(content: mmap.mmap, piece: _Piece, start: int, last: int) -> tuple[f
 
     shift = piece.offset - piece.address
     code = content[start + shift : min(last + _LONGEST + 1, piece.address + piece.size) + shift]
-    found = set()
+    addresses = set()
     for instruction in iced.Decoder(64, code, ip=start):
         if instruction.ip > last:
             break
         if instruction.code == iced.Code.CPUID and instruction.len == len(_CPUID):
-            found.add(instruction.ip)
+            addresses.add(instruction.ip)
         elif instruction.code in (iced.Code.INVALID, iced.Code.CPUID):  # with a prefix
-            return frozenset(found), instruction.ip
-    return frozenset(found), last + 1
+            return frozenset(addresses), instruction.ip
+    return frozenset(addresses), last + 1

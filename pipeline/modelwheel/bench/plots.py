@@ -64,7 +64,7 @@ def _draw_split(model: Compared, axes: Axes) -> None:
     split = {case.rows: runs(case.rule) for case in model.cases if case.rows > 0}
     rows = sorted(split)
     tops = [0.0] * len(rows)
-    for size in sorted({size for found in split.values() for size in found}, reverse=True):
+    for size in sorted({size for sizes in split.values() for size in sizes}, reverse=True):
         parts = [size * split[number].get(size, 0) / number for number in rows]
         axes.bar(
             rows,

@@ -127,8 +127,8 @@ class SideProcess:
         return answer
 
     def _ended(self) -> str:
-        said = end_of_log(self.directory)
-        return f"its process ended: {said}" if said else "its process ended"
+        log = end_of_log(self.directory)
+        return f"its process ended: {log}" if log else "its process ended"
 
     def close(self) -> None:
         """Ends the process."""

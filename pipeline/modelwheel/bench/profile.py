@@ -139,7 +139,7 @@ def parse(text: str) -> list[Measured]:
         head, *lines = block.splitlines() or [""]
         threads, *numbers = head.split()
         rounds.setdefault(threads, []).append(_parse_round(numbers, lines))
-    return [_typical(found) for found in rounds.values()]
+    return [_typical(measured) for measured in rounds.values()]
 
 
 def _parse_round(head: list[str], lines: list[str]) -> Measured:
@@ -154,7 +154,7 @@ def _parse_round(head: list[str], lines: list[str]) -> Measured:
 
 def _typical(rounds: list[Measured]) -> Measured:
     """The round with the median time: one in which the machine interrupted a step takes longer."""
-    return sorted(rounds, key=lambda one: one.us)[(len(rounds) - 1) // 2]
+    return sorted(rounds, key=lambda measured: measured.us)[(len(rounds) - 1) // 2]
 
 
 def narrow(request: Request) -> Request:
@@ -248,21 +248,21 @@ def _run(
     access = Access((binary, inputs), scratch)
     done = run_sandboxed(sandbox, [binary, *arguments], access, limits, environment({}))
     if done.returncode:
-        said = one_line(done.stderr.decode(errors="replace").strip())
-        raise VerifyError(f"the profiled program failed: {said or done.returncode}")
+        message = one_line(done.stderr.decode(errors="replace").strip())
+        raise VerifyError(f"the profiled program failed: {message or done.returncode}")
     return parse(done.stdout.decode())
 
 
 def _steps(
     program: Program, measured: Measured, threaded: Measured | None, level: Level
 ) -> Iterator[Step]:
-    found = list(leaves(program.steps))
+    leaf_steps = list(leaves(program.steps))
     # What no run has reached is not printed after the last step that one has.
-    missing = [(0.0, 0.0)] * (len(found) - len(measured.steps))
+    missing = [(0.0, 0.0)] * (len(leaf_steps) - len(measured.steps))
     timed = [*measured.steps, *missing]
     shared: list[float | None] = [] if threaded is None else [us for us, _ in threaded.steps]
-    shared += [None if threaded is None else 0.0] * (len(found) - len(shared))
-    for number, ((step, _), (us, runs)) in enumerate(zip(found, timed, strict=True)):
+    shared += [None if threaded is None else 0.0] * (len(leaf_steps) - len(shared))
+    for number, ((step, _), (us, runs)) in enumerate(zip(leaf_steps, timed, strict=True)):
         times = round(runs)
         names = [one_line(name) for name in names_of(step.origin)]
         yield Step(

@@ -47,14 +47,14 @@ def _below(items: list[tuple[tuple[str, ...], float]], start: float, depth: int)
 
 def write_flames(profile: Profile, path: Path) -> None:
     """Writes the graph as SVG."""
-    found = [box for box in boxes(profile.steps) if box.width]
-    whole = sum(box.width for box in found if box.depth == 0)
-    deepest = max((box.depth for box in found), default=0)
+    drawn = [box for box in boxes(profile.steps) if box.width]
+    whole = sum(box.width for box in drawn if box.depth == 0)
+    deepest = max((box.depth for box in drawn), default=0)
     title = (
         f"{profile.model}, {profile.level}, batch size {profile.batch_size}: {profile.us:.1f} us"
     )
     with svg_plot(path, title, width=14, height=1.2 + 0.35 * (deepest + 1)) as axes:
-        for number, box in enumerate(found):
+        for number, box in enumerate(drawn):
             colour = f"C{number % 10}"
             axes.broken_barh([(box.start, box.width)], (box.depth, 0.95), color=colour, alpha=0.5)
             if whole and box.width / whole > _LABEL:

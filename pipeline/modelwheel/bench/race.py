@@ -112,9 +112,9 @@ def _case(race: Race, rows: int, running: Mapping[Kind, SideProcess]) -> Case:
     for kind, process in running.items():
         try:
             bound[kind] = _bind(race, process, rows)
-            found = _outputs(process, rows)
-            outputs = found if outputs is None else outputs
-            difference = first_difference(outputs, found)
+            results = _outputs(process, rows)
+            outputs = results if outputs is None else outputs
+            difference = first_difference(outputs, results)
             if difference is not None:
                 del bound[kind]
                 cells.append(Cell(kind=kind, error=difference))
@@ -167,8 +167,8 @@ def _turns(race: Race, rows: int, bound: Mapping[Kind, _Turns]) -> Iterator[floa
         if race.peak is not None:
             yield measure_peak(race.peak)
     for side in bound.values():
-        each = side.process.ask("each", rows, max(_LEAST, min(side.calls * race.rounds, _EACH)))
-        side.latency = (each[0], each[1], each[2])
+        times = side.process.ask("each", rows, max(_LEAST, min(side.calls * race.rounds, _EACH)))
+        side.latency = (times[0], times[1], times[2])
         side.process.ask("drop", rows)
 
 
@@ -200,16 +200,16 @@ def first_difference(
     if len(ours) == len(theirs) and not set(ours) & set(theirs):
         theirs = dict(zip(ours, theirs.values(), strict=True))
     for name, expected in ours.items():
-        found = theirs.get(name)
+        result = theirs.get(name)
         shown = one_line(name)
-        if found is None:
+        if result is None:
             return f"it has no output {shown}"
-        if found.shape != expected.shape:
-            return f"outputs differ: {shown} has shape {found.shape}, not {expected.shape}"
+        if result.shape != expected.shape:
+            return f"outputs differ: {shown} has shape {result.shape}, not {expected.shape}"
         if not expected.size:
             continue
         # Both in float64, so that differences of integers do not wrap around.
-        left, right = expected.astype(np.float64), found.astype(np.float64)
+        left, right = expected.astype(np.float64), result.astype(np.float64)
         if not np.array_equal(np.isfinite(left), np.isfinite(right)):
             return f"outputs differ: {shown} is not finite in the same places"
         finite = np.isfinite(left)

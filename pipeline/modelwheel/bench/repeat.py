@@ -32,9 +32,9 @@ class Repeated:
         return {size: ratios(values, other.rounds[size]) for size, values in self.rounds.items()}
 
 
-def is_stable(found: Spread) -> bool:
+def is_stable(measured: Spread) -> bool:
     """Whether half of the measurements are close together."""
-    return found.high - found.low <= STABLE * found.median
+    return measured.high - measured.low <= STABLE * measured.median
 
 
 def repeat(sides: Sequence[Measure]) -> list[Repeated]:
@@ -42,12 +42,12 @@ def repeat(sides: Sequence[Measure]) -> list[Repeated]:
 
     It ends when every side is stable; on a machine that never is, after 15 rounds.
     """
-    found: list[dict[int, list[float]]] = [{} for _ in sides]
+    by_side: list[dict[int, list[float]]] = [{} for _ in sides]
     for done in range(1, _MOST + 1):
-        for side, values in zip(sides, found, strict=True):
+        for side, values in zip(sides, by_side, strict=True):
             for size, time in side().items():
                 values.setdefault(size, []).append(time)
-        every = (times for values in found for times in values.values())
+        every = (times for values in by_side for times in values.values())
         if done >= _LEAST and all(is_stable(spread(times)) for times in every):
             break
-    return [Repeated(values) for values in found]
+    return [Repeated(values) for values in by_side]

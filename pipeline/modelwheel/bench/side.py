@@ -75,9 +75,9 @@ class _OnnxRuntime:
 
     def bind(self, inputs: Arrays) -> Bound:
         session, binding = self._session, self._session.io_binding()
-        given = named(inputs, [node.name for node in session.get_inputs()])
+        arrays = named(inputs, [node.name for node in session.get_inputs()])
         outputs = [node.name for node in session.get_outputs()]
-        for name, array in given.items():
+        for name, array in arrays.items():
             binding.bind_ortvalue_input(name, self._ort.OrtValue.ortvalue_from_numpy(array))
         for name in outputs:
             binding.bind_output(name)
@@ -85,8 +85,8 @@ class _OnnxRuntime:
         values = binding.get_outputs()
         for name, value in zip(outputs, values, strict=True):
             binding.bind_ortvalue_output(name, value)
-        found = dict(zip(outputs, values, strict=True))
-        read = lambda: {name: value.numpy() for name, value in found.items()}
+        by_name = dict(zip(outputs, values, strict=True))
+        read = lambda: {name: value.numpy() for name, value in by_name.items()}
         return (lambda: session.run_with_iobinding(binding)), read
 
 
@@ -107,11 +107,11 @@ class _OpenVino:
 
     def bind(self, inputs: Arrays) -> Bound:
         model = self._core.read_model(self._path)
-        given = named(inputs, [port.get_any_name() for port in model.inputs])
-        model.reshape({name: list(array.shape) for name, array in given.items()})
+        arrays = named(inputs, [port.get_any_name() for port in model.inputs])
+        model.reshape({name: list(array.shape) for name, array in arrays.items()})
         compiled = self._core.compile_model(model, "CPU", self._settings)
         request = compiled.create_infer_request()
-        for name, array in given.items():
+        for name, array in arrays.items():
             request.set_tensor(name, self._ov.Tensor(array, shared_memory=True))
         ports = {port.get_any_name(): port for port in compiled.outputs}
         read = lambda: {name: request.get_tensor(p).data for name, p in ports.items()}
@@ -136,11 +136,11 @@ class _LiteRt:
         details = runner.get_input_details()
         outputs = {name: d["index"] for name, d in runner.get_output_details().items()}
         del runner
-        given = named(inputs, list(details))
-        for name, array in given.items():
+        arrays = named(inputs, list(details))
+        for name, array in arrays.items():
             interpreter.resize_tensor_input(details[name]["index"], array.shape)
         interpreter.allocate_tensors()
-        for name, array in given.items():
+        for name, array in arrays.items():
             interpreter.set_tensor(details[name]["index"], array)
         read = lambda: {name: interpreter.get_tensor(i) for name, i in outputs.items()}
         return interpreter.invoke, read
@@ -290,8 +290,8 @@ def main() -> None:
         seconds, after = time.perf_counter() - start, resident_bytes()
         memory = None if before is None or after is None else after - before
         lowered = lowered and (copy is None or uses_copy(copy))
-        found = {"version": runtime.version, "level": getattr(runtime, "level", None)}
-        answer({"seconds": seconds, "memory": memory, "lowered": lowered, **found})
+        about = {"version": runtime.version, "level": getattr(runtime, "level", None)}
+        answer({"seconds": seconds, "memory": memory, "lowered": lowered, **about})
         server = Server(runtime, Path(directory))
         for line in sys.stdin:
             name, *numbers = json.loads(line)

@@ -146,9 +146,9 @@ class _Wheel:
 
     def costs(self, level: Level) -> dict[int, float]:
         """The costs that the wheel itself assumes of the batch sizes, for the largest length."""
-        found = [v for v in self.manifest.variants if v.level == level.name]
-        longest = max(v.length or 0 for v in found)
-        return {v.batch_size: v.cost for v in found if (v.length or 0) == longest}
+        variants = [v for v in self.manifest.variants if v.level == level.name]
+        longest = max(v.length or 0 for v in variants)
+        return {v.batch_size: v.cost for v in variants if (v.length or 0) == longest}
 
     def measure(self, level: Level) -> Measure:
         """A function that measures every batch size, without the cost of a call from Python."""
@@ -195,7 +195,7 @@ def tune_spec(request: Request, tuner: Tuner, *, flags: bool) -> Tuned:
     with step(f"{request.name}/measure", tuner.reporter):
         after = repeat([wheel.measure(level) for level in wheel.levels])
     nanoseconds = {
-        level.name: {size: round(found.median, 1) for size, found in side.spreads.items()}
+        level.name: {size: round(spread.median, 1) for size, spread in side.spreads.items()}
         for level, side in zip(wheel.levels, after, strict=True)
     }
     levels = {
@@ -222,7 +222,7 @@ def _compare(
     flags: tuple[str, ...],
 ) -> TunedLevel:
     spreads = after.spreads
-    costs = {size: found.median for size, found in spreads.items()}
+    costs = {size: spread.median for size, spread in spreads.items()}
     rows = 2 * max(costs)
     # What the old splits take now, by what was measured.
     old = times(first_sizes(before, rows), costs)
@@ -307,7 +307,7 @@ def propose_sizes(
     with step(f"{request.name}/measure", tuner.reporter):
         (measured,) = repeat([candidate.measure(level)])
     costs = measured.spreads
-    medians = {size: found.median for size, found in costs.items()}
+    medians = {size: spread.median for size, spread in costs.items()}
     code = _code_sizes(wider, tuner.store, level)
     proposed = propose(medians, code, workload, budget)
     return Proposal(

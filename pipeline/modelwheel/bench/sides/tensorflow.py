@@ -36,7 +36,7 @@ class TensorFlowSide:
         function = self._function
         if self._jit:
             specs = {name: tf.TensorSpec.from_tensor(t) for name, t in tensors.items()}
-            compiled = tf.function(lambda given: self._function(**given), jit_compile=True)
+            compiled = tf.function(lambda arrays: self._function(**arrays), jit_compile=True)
             concrete = compiled.get_concrete_function(specs)
             call: Callable[[], Any] = lambda: concrete(tensors)
         else:
