@@ -63,7 +63,7 @@ class Audited:
     @property
     def violations(self) -> tuple[GateFinding, ...]:
         """The findings that keep the wheel from being released."""
-        return tuple(found for found in self.findings if found.severity == "violation")
+        return tuple(finding for finding in self.findings if finding.severity == "violation")
 
 
 def audit_wheels(wheels: Iterable[Path], watcher: Watcher = NOBODY) -> list[Audited]:

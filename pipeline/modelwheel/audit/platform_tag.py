@@ -34,13 +34,13 @@ def parse(tag: str) -> PlatformTag | None:
     """Parses a tag; None if no wheel of modelwheel can have it."""
     prefix, _, rest = tag.partition("_")
     name = f"{_LEGACY[prefix]}_{rest}" if prefix in _LEGACY else tag
-    if found := _VERSIONED.fullmatch(name):
-        word, major, minor, machine = found.groups()
+    if match := _VERSIONED.fullmatch(name):
+        word, major, minor, machine = match.groups()
         system = SYSTEM_OF_TAG_WORD[word]
         libc, version = SYSTEMS[system].tag_words[word], (int(major), int(minor))
         return PlatformTag(tag, system, architecture_of(machine), libc, version)
-    if found := _PLAIN.fullmatch(name):
-        word, machine = found.groups()
+    if match := _PLAIN.fullmatch(name):
+        word, machine = match.groups()
         # `linux` is not among the words: its tag does not name a C library.
         system = SYSTEM_OF_TAG_WORD.get(word, "linux")
         return PlatformTag(tag, system, architecture_of(machine))

@@ -66,8 +66,8 @@ class Image:
     def section_of(self, address: int) -> Section | None:
         """The section that contains an address."""
         index = bisect.bisect_right(self._starts, address) - 1
-        found = self.sections[index] if index >= 0 else None
-        return found if found is not None and address < found.end else None
+        section = self.sections[index] if index >= 0 else None
+        return section if section is not None and address < section.end else None
 
     def read(self, address: int, size: int) -> bytes:
         """Bytes at an address; fewer at the end of a section."""

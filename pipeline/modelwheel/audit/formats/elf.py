@@ -105,7 +105,7 @@ def _image(binary: lief.ELF.Binary) -> Image:
         and section.size
     ]
     sections.sort(key=lambda section: section.virtual_address)
-    found = tuple(
+    image_sections = tuple(
         Section(s.virtual_address, bytes(s.content), s.has(_SECTION.FLAGS.EXECINSTR))
         for s in sections
     )
@@ -116,7 +116,7 @@ def _image(binary: lief.ELF.Binary) -> Image:
     )
     entries = {symbol.value: str(symbol.name) for symbol in _exported(binary)}
     # Pointers come last: the addends of some relocations are read from the image itself.
-    image = Image(found, _functions(binary), {}, linkage, _names(binary), entries)
+    image = Image(image_sections, _functions(binary), {}, linkage, _names(binary), entries)
     image.pointers.update(_pointers(binary, image))
     return image
 

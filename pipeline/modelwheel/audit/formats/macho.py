@@ -100,7 +100,7 @@ def _image(binary: lief.MachO.Binary) -> Image:
     sections = [
         s for s in sections if s.size and len(s.content) == s.size
     ]  # without zero-filled sections
-    found = tuple(
+    image_sections = tuple(
         Section(
             s.virtual_address,
             bytes(s.content),
@@ -115,7 +115,7 @@ def _image(binary: lief.MachO.Binary) -> Image:
     )
     names = {s.value: _plain(str(s.name)) for s in _defined(binary)}
     entries = {symbol.value: _plain(str(symbol.name)) for symbol in _exported(binary)}
-    image = Image(found, {}, {}, linkage, names, entries, tuple(_data_in_code(binary)))
+    image = Image(image_sections, {}, {}, linkage, names, entries, tuple(_data_in_code(binary)))
     image.functions.update(_functions(binary, image))
     image.pointers.update(_pointers(binary, image))
     return image

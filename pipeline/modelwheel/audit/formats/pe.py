@@ -66,7 +66,7 @@ def _weaknesses(binary: lief.PE.Binary) -> Iterator[str]:
 def _image(binary: lief.PE.Binary) -> Image:
     base = binary.optional_header.imagebase
     sections = sorted(binary.sections, key=lambda section: section.virtual_address)
-    found = tuple(
+    image_sections = tuple(
         Section(
             base + s.virtual_address,
             bytes(s.content),
@@ -78,7 +78,7 @@ def _image(binary: lief.PE.Binary) -> Image:
     names = _names(binary, base)
     # The loader calls DllMain, which no export names.
     entries = {base + binary.optional_header.addressof_entrypoint: "", **names}
-    image = Image(found, _functions(binary, base), {}, (), names, entries)
+    image = Image(image_sections, _functions(binary, base), {}, (), names, entries)
     image.pointers.update(_pointers(binary, image, base))
     return image
 

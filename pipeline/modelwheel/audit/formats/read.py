@@ -52,10 +52,10 @@ def _try(content: bytes) -> None:
 def parse(member: str, content: bytes) -> list[Binary]:
     """As `read_binaries`, but a library may crash this process."""
     lief.logging.disable()  # LIEF logs to standard output
-    found = _guarded(member, lambda: _parse(member, content))
-    if not found:
+    binaries = _guarded(member, lambda: _parse(member, content))
+    if not binaries:
         raise _refusal(member)
-    return [_with_guarded_image(binary) for binary in found]
+    return [_with_guarded_image(binary) for binary in binaries]
 
 
 def _parse(member: str, content: bytes) -> list[Binary]:

@@ -37,15 +37,15 @@ def check(wheel: OpenedWheel) -> Iterator[GateFinding]:
     patterns = [re.compile(pattern) for pattern in (_POSIX, *_own_places())]
     for name in wheel.contents.files:
         content = wheel.read(name)
-        found = {path.decode(errors="replace") for path in _paths(content, patterns)}
-        leaked = sorted(path for path in found if not _is_part(path, chosen))
+        paths = {path.decode(errors="replace") for path in _paths(content, patterns)}
+        leaked = sorted(path for path in paths if not _is_part(path, chosen))
         if leaked:
             yield GateFinding(
                 name,
                 f"contains a path of the machine that built it ({leaked[0]!r}); compile with "
                 "-ffile-prefix-map and write relative paths",
             )
-        elif found:
+        elif paths:
             yield GateFinding(
                 name,
                 f"names a data repository that only exists on one machine ({chosen!r})",

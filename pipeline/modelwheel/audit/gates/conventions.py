@@ -67,11 +67,12 @@ def _check_contents(wheel: OpenedWheel) -> Iterator[GateFinding]:
         yield GateFinding(wheel.name, f"check-wheel-contents: {error}")
         return
     except Exception as error:  # noqa: BLE001 - such as a RECORD that is not UTF-8
-        said = f"check-wheel-contents cannot read it ({one_line(error)}); build the wheel again"
-        yield GateFinding(wheel.name, said)
+        sentence = f"check-wheel-contents cannot read it ({one_line(error)}); build the wheel again"
+        yield GateFinding(wheel.name, sentence)
         return
-    for one in failed:
-        files = ", ".join(one.args[:3])
+    for failure in failed:
+        files = ", ".join(failure.args[:3])
         yield GateFinding(
-            files or wheel.name, f"check-wheel-contents: {one.check.name}: {one.check.value}"
+            files or wheel.name,
+            f"check-wheel-contents: {failure.check.name}: {failure.check.value}",
         )

@@ -126,7 +126,7 @@ def _report(
         and not _has_alternative(function, features)
     ]
     # What every CPU runs first: there may be many more of a level.
-    wrong.sort(key=lambda found: bool(found[1] and found[1].level))
+    wrong.sort(key=lambda pair: bool(pair[1] and pair[1].level))
     for function, place, use, features in wrong[:_MOST]:
         text = _sentence(code, function, place, use, features)
         yield GateFinding(binary.member, text)

@@ -80,7 +80,9 @@ def _declared(wheel: OpenedWheel, library: Binary) -> frozenset[str]:
 
 
 def _check_libraries(wheel: OpenedWheel, binary: Binary, role: Role) -> Iterator[GateFinding]:
-    (system,) = (one for one in SYSTEMS.values() if one.binary_format == binary.format)
+    (system,) = (
+        candidate for candidate in SYSTEMS.values() if candidate.binary_format == binary.format
+    )
     allowed = system.libraries
     if role == "extension":
         own = rf"(@rpath/|@loader_path/(lib/)?)?(lib)?{wheel.module}\.(so|dylib|dll)"
@@ -103,15 +105,15 @@ def _check_imports(binary: Binary, role: Role, offered: frozenset[str]) -> Itera
         )
 
 
-def _is_found(found: Import, binary: Binary, role: Role, offered: frozenset[str]) -> bool:
+def _is_found(imported: Import, binary: Binary, role: Role, offered: frozenset[str]) -> bool:
     """Whether the loader will find a symbol, as far as the format says where it looks."""
     # PE and Mach-O record the library of each symbol, ELF does so through symbol versions. That the
     # libraries themselves are allowed is checked in `_check_libraries`.
-    if found.weak or found.library or found.name in offered:
+    if imported.weak or imported.library or imported.name in offered:
         return True
     # PEP 513: extensions do not link libpython; the interpreter that loads them has these symbols.
-    if role == "extension" and _PYTHON.fullmatch(found.name):
+    if role == "extension" and _PYTHON.fullmatch(imported.name):
         return True
     # musl's libc has no symbol versions, so any symbol that is not C++ may be from there.
     musl = any(name == "libc.so" or name.startswith("libc.musl") for name in binary.libraries)
-    return musl and not found.name.startswith("_Z")
+    return musl and not imported.name.startswith("_Z")

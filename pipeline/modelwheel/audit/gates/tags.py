@@ -124,7 +124,7 @@ def _check_libc(binary: Binary, tag: PlatformTag) -> Iterator[GateFinding]:
             )
     if tag.libc == "glibc":
         yield from _check_versions(binary, tag)
-    elif any(found.version.startswith("GLIBC_") for found in binary.imports):
+    elif any(imported.version.startswith("GLIBC_") for imported in binary.imports):
         yield GateFinding(
             binary.member,
             "requires symbols of glibc, which musl does not have; compile it for musl",
@@ -140,11 +140,11 @@ def _check_versions(binary: Binary, tag: PlatformTag) -> Iterator[GateFinding]:
         )
         return
     beyond: dict[str, list[str]] = defaultdict(list)
-    for found in binary.imports:
+    for imported in binary.imports:
         # GLIBC_PRIVATE is in no policy, so it is refused, too.
-        kind, _, version = found.version.rpartition("_")
+        kind, _, version = imported.version.rpartition("_")
         if kind and version not in policy.get(kind, ()):
-            beyond[found.version].append(found.name)
+            beyond[imported.version].append(imported.name)
     for version, names in sorted(beyond.items()):
         some = ", ".join(sorted(names)[:3]) + (", ..." if len(names) > 3 else "")
         yield GateFinding(

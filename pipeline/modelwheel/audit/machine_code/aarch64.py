@@ -115,9 +115,9 @@ def needs(mnemonic: str, operands: str) -> str:
         return "HBC"
     # Only arithmetic on halves is FP16: Armv8.0-A converts between half and single precision, and
     # integers have lanes of 16 bits, too (`add v0.8h, ...`).
-    found = _needs_by_mnemonic(mnemonic)
-    if found or mnemonic in _HALF_CONVERSIONS or not _FLOAT.match(mnemonic):
-        return found
+    features = _needs_by_mnemonic(mnemonic)
+    if features or mnemonic in _HALF_CONVERSIONS or not _FLOAT.match(mnemonic):
+        return features
     return "FP16" if _HALF.search(operands) else ""
 
 
@@ -160,12 +160,12 @@ class _Addresses:
         if self._held and not mnemonic.startswith(_READING):
             self._held.pop("x" + operands.partition(",")[0][1:], None)
 
-    def _add(self, found: re.Match[str] | None) -> None:
-        if found:
-            offset = int(found[2] or "0", 0)
-            self._offsets[found[1]].add(offset)
-            if found[1] in self._held:
-                self.certain.add(self._held[found[1]] + offset)
+    def _add(self, match: re.Match[str] | None) -> None:
+        if match:
+            offset = int(match[2] or "0", 0)
+            self._offsets[match[1]].add(offset)
+            if match[1] in self._held:
+                self.certain.add(self._held[match[1]] + offset)
 
     def candidates(self) -> Iterator[int]:
         """All combinations of pages and offsets."""
@@ -206,8 +206,8 @@ def decode(content: bytes, address: int) -> Block:
 
 
 def _address(operands: str) -> int:
-    found = _ADDRESS.search(operands)
-    return int(found[1], 0) if found else 0
+    match = _ADDRESS.search(operands)
+    return int(match[1], 0) if match else 0
 
 
 _ADDSVL, _ADDSVL_MASK = 0x04205800, 0xFFE0F800

@@ -54,8 +54,8 @@ class Block:
     def append(self, other: Block) -> None:
         """Adds the piece that follows, after some data in between."""
         for features, use in other.uses.items():
-            found = self.uses.setdefault(features, Use(use.address, use.text, 0))
-            found.count += use.count
+            known = self.uses.setdefault(features, Use(use.address, use.text, 0))
+            known.count += use.count
         self.jumps |= other.jumps
         self.references |= other.references
         self.candidates |= other.candidates
@@ -93,8 +93,8 @@ class Code:
     def function_at(self, address: int) -> Function | None:
         """The function that contains an address."""
         index = bisect.bisect_right(self._addresses, address) - 1
-        found = self.functions[index] if index >= 0 else None
-        return found if found is not None and address < found.end else None
+        function = self.functions[index] if index >= 0 else None
+        return function if function is not None and address < function.end else None
 
     def reach(self, roots: Iterable[int]) -> dict[int, int | None]:
         """The functions reachable from some addresses, each with the function that it was reached from."""

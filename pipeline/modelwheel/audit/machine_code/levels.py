@@ -56,8 +56,8 @@ def find_entries(image: Image, levels: Sequence[str], batch_sizes: Sequence[int]
         if level is not None and level in levels and variants is not None:
             # Any two pointers may look like a `Level`: the batch sizes of the manifest and pointers
             # to code confirm it.
-            found = list(_read_variants(image, level, variants, batch_sizes))
-            entries += found if len(found) == len(batch_sizes) else []
+            own = list(_read_variants(image, level, variants, batch_sizes))
+            entries += own if len(own) == len(batch_sizes) else []
     return sorted(entries, key=lambda entry: (levels.index(entry.level), entry.batch_size))
 
 
