@@ -47,13 +47,13 @@ class WorkingTree:
             UsageError: It is not in a checkout.
         """
         try:
-            found = cls(directory.resolve()).git("rev-parse", "--show-toplevel")
+            top = cls(directory.resolve()).git("rev-parse", "--show-toplevel")
         except ProcessError as error:
-            said = error.output.strip().partition("\n")[0] or str(error)
+            reason = error.output.strip().partition("\n")[0] or str(error)
             raise UsageError(
-                f"{directory} is not in a git checkout: {said}", code="MW207"
+                f"{directory} is not in a git checkout: {reason}", code="MW207"
             ) from None
-        return cls(Path(found.text.rstrip("\n")).resolve())
+        return cls(Path(top.text.rstrip("\n")).resolve())
 
     def git(self, *arguments: str) -> Completed:
         """Runs git in the top directory."""

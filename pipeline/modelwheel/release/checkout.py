@@ -78,8 +78,10 @@ class _Checkout:
         # First without the files that they name, which only they tell.
         first = {path: self._load(name, with_files=False) for path, name in places.items()}
         self._extract_companions(spec for spec in first.values() if spec is not None)
-        found = {path: self._load(places[path]) for path, spec in first.items() if spec is not None}
-        return {spec.path: OldSpec(found.get(spec.path), self._time) for spec in specs}
+        loaded = {
+            path: self._load(places[path]) for path, spec in first.items() if spec is not None
+        }
+        return {spec.path: OldSpec(loaded.get(spec.path), self._time) for spec in specs}
 
     def _load(self, name: str, *, with_files: bool = True) -> Spec | None:
         with suppress(SpecError):
@@ -100,7 +102,7 @@ class _Checkout:
             self._link(self._tree.root / name, self._root / name)
 
     def _has(self, name: str) -> bool:
-        return name in self._all or any(one.startswith(f"{name}/") for one in self._names)
+        return name in self._all or any(path.startswith(f"{name}/") for path in self._names)
 
     def _extract(self, names: Collection[str]) -> None:
         if not names:

@@ -244,20 +244,20 @@ def find_identifiers(
     # cibuildwheel ignores an identifier that does not exist if there is another one: a typo would go unnoticed.
     command = _cibuildwheel(*selection.options, "--print-build-identifiers", sdist)
     done = run(command, env=environment, check=False)
-    found = tuple(done.text.split())
+    identifiers = tuple(done.text.split())
     if done.returncode != 0:
         raise _failure(sdist, done)
-    if unknown := set(selection.identifiers).difference(found):
+    if unknown := set(selection.identifiers).difference(identifiers):
         raise UsageError(
             _unknown_identifier(min(unknown), sdist, selection, environment), code="MW204"
         )
-    if not found:
+    if not identifiers:
         raise WheelError(
             f"{sdist.name}: no wheel is selected for {selection.system}; check CIBW_BUILD, CIBW_SKIP and "
             "CIBW_ARCHS, and [tool.cibuildwheel] in its pyproject.toml",
             code="MW604",
         )
-    return found
+    return identifiers
 
 
 def _unknown_identifier(
@@ -298,16 +298,16 @@ def _failure(sdist: Path, done: Completed) -> ModelwheelError:
             identifier = heading[1]
         elif heading := _STEP.fullmatch(line):
             step = heading[1]
-    said = "\n".join([line for line in lines if line][-_TAIL_LINES:])
+    tail = "\n".join([line for line in lines if line][-_TAIL_LINES:])
     if step.startswith(_STARTING):
         return EnvironmentProblemError(
             f"cannot start the container image {step.removeprefix(_STARTING)}; pull it, or set another image "
-            f"in CIBW_MANYLINUX_X86_64_IMAGE or the variable for your platform:\n{said}",
+            f"in CIBW_MANYLINUX_X86_64_IMAGE or the variable for your platform:\n{tail}",
             code="MW721",
         )
     if done.returncode == _AUDIT_REFUSED:
         return WheelError(
-            f"{sdist.name}: the audit rejected the wheel {identifier}:\n{said}", code="MW604"
+            f"{sdist.name}: the audit rejected the wheel {identifier}:\n{tail}", code="MW604"
         )
     what = f"{identifier}: {step[:1].lower()}{step[1:]}" if step else "cibuildwheel"
-    return WheelError(f"{sdist.name}: {what} failed:\n{said}", code="MW604")
+    return WheelError(f"{sdist.name}: {what} failed:\n{tail}", code="MW604")

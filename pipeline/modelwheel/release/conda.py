@@ -158,6 +158,6 @@ def _tests(module: str, *, has_headers: bool) -> Iterator[object]:
 
 def _homepage(urls: Mapping[str, str]) -> dict[str, str]:
     """The link that the spec calls so, or else its first one."""
-    found = {label.lower(): url for label, url in urls.items() if url.startswith("https://")}
-    first = found.get("homepage") or next(iter(found.values()), "")
+    by_label = {label.lower(): url for label, url in urls.items() if url.startswith("https://")}
+    first = by_label.get("homepage") or next(iter(by_label.values()), "")
     return {"homepage": first} if first else {}

@@ -22,8 +22,8 @@ def container_setting(environment: Mapping[str, str]) -> str:
     mount at `/host`: they build and test, as root, what strangers may have written.
     """
     engine = find_engine(environment)
-    given = "CIBW_CONTAINER_ENGINE" in environment
-    return engine if given else f"{engine}; disable_host_mount: true"
+    is_chosen = "CIBW_CONTAINER_ENGINE" in environment
+    return engine if is_chosen else f"{engine}; disable_host_mount: true"
 
 
 def find_engine(environment: Mapping[str, str]) -> str:
@@ -66,5 +66,5 @@ def _find_problem(name: str, environment: Mapping[str, str]) -> str | None:
         return "it is not installed"
     if answer.returncode == 0:
         return None
-    said = answer.stderr.decode(errors="replace").strip()
-    return said.rpartition("\n")[2] or f"`{name} version` fails with no output"
+    output = answer.stderr.decode(errors="replace").strip()
+    return output.rpartition("\n")[2] or f"`{name} version` fails with no output"

@@ -132,5 +132,5 @@ def _run(tree: WorkingTree, failure: str, *arguments: str) -> None:
     try:
         tree.git(*arguments)
     except ProcessError as error:
-        said = error.output.strip().splitlines() or [str(error)]
-        raise PublishError(f"{one_line(failure)}: {one_line(said[0])}") from None
+        lines = error.output.strip().splitlines() or [str(error)]
+        raise PublishError(f"{one_line(failure)}: {one_line(lines[0])}") from None

@@ -128,7 +128,7 @@ def measure_wheels(
 
 def notes_on_releases(measured: Iterable[Measurement]) -> list[str]:
     """Why there is no released version beside some wheels, and what has moved since the others'; each once."""
-    return list(dict.fromkeys(note for one in measured for note in _notes(one)))
+    return list(dict.fromkeys(note for measurement in measured for note in _notes(measurement)))
 
 
 def _notes(measurement: Measurement) -> Iterator[str]:
@@ -201,17 +201,17 @@ def _install_released(
     needed: Sequence[Path],
 ) -> _InstalledRelease | None:
     model = newer.manifest.model
-    found = None if index is None else find_newest(index, model.distribution)
-    if index is None or found is None:
+    newest = None if index is None else find_newest(index, model.distribution)
+    if index is None or newest is None:
         return None
     scratch.mkdir()
-    path = scratch / found.name
-    index.download(found.file, path)
+    path = scratch / newest.name
+    index.download(newest.file, path)
     installed = install_wheel(path, model.module, scratch, sandbox, needed)
     older = open_wheel(path)
     differences = wheel_differences(older, newer)
     signature = older.manifest.signature
-    return _InstalledRelease(installed, str(found.version), older.size, signature, differences)
+    return _InstalledRelease(installed, str(newest.version), older.size, signature, differences)
 
 
 def _framework_times(wheel: Path) -> tuple[Timing, ...]:

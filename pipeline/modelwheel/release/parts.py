@@ -53,19 +53,21 @@ def parts_of(model: str, report: Report) -> Iterator[Parts]:
     own = _largest((e.output, e.circumstance, e.relative) for e in report.truth.framework)
     xla = _largest((e.output, e.circumstance, e.relative) for e in report.truth.xla)
     worst: dict[str, tuple[float, str]] = {}
-    for one in report.comparisons:
-        if one.exact and one.circumstance is None and not one.state:
-            worst[one.output] = max(worst.get(one.output, (-1.0, "")), (one.relative, one.level))
+    for comparison in report.comparisons:
+        if comparison.exact and comparison.circumstance is None and not comparison.state:
+            worst[comparison.output] = max(
+                worst.get(comparison.output, (-1.0, "")), (comparison.relative, comparison.level)
+            )
     for output, (relative, level) in worst.items():
         yield Parts(model, output, own.get(output, 0.0), xla.get(output), relative, level)
 
 
 def _largest(errors: Iterable[tuple[str, str | None, float]]) -> dict[str, float]:
-    found: dict[str, float] = {}
+    largest: dict[str, float] = {}
     for output, circumstance, relative in errors:
         if circumstance is None:
-            found[output] = max(found.get(output, 0.0), relative)
-    return found
+            largest[output] = max(largest.get(output, 0.0), relative)
+    return largest
 
 
 def part_cells(parts: Parts) -> tuple[str, ...]:
@@ -81,17 +83,17 @@ def plot_parts(parts: Sequence[Parts], path: Path) -> None:
     Raises:
         EnvironmentProblemError: Matplotlib is not installed.
     """
-    ordered = sorted(parts, key=lambda one: max(one.framework, one.xla or 0.0, one.wheel))
+    ordered = sorted(parts, key=lambda part: max(part.framework, part.xla or 0.0, part.wheel))
     height = 1.5 + _ROW_INCHES * len(ordered)
     with svg_plot(path, "Largest errors against float64", height=height) as axes:
         places = range(len(ordered))
-        for one, place in zip(ordered, places, strict=True):
-            ends = sorted(max(e, _LEAST) for e in (one.framework, one.wheel))
+        for part, place in zip(ordered, places, strict=True):
+            ends = sorted(max(e, _LEAST) for e in (part.framework, part.wheel))
             axes.plot(ends, [place, place], color="lightgrey", zorder=1)
         for label, marker, values in (
-            ("framework", "o", [one.framework for one in ordered]),
-            ("TensorFlow with XLA", "x", [one.xla for one in ordered]),
-            ("wheel", "|", [one.wheel for one in ordered]),
+            ("framework", "o", [part.framework for part in ordered]),
+            ("TensorFlow with XLA", "x", [part.xla for part in ordered]),
+            ("wheel", "|", [part.wheel for part in ordered]),
         ):
             known = [
                 (max(v, _LEAST), p) for v, p in zip(values, places, strict=True) if v is not None
@@ -100,6 +102,6 @@ def plot_parts(parts: Sequence[Parts], path: Path) -> None:
             axes.scatter(xs, ys, marker=marker, label=label, zorder=2)
         axes.set_xscale("log")
         axes.set_xlabel("error, relative to the largest value of the output")
-        axes.set_yticks(list(places), [f"{one.model}: {one.output}" for one in ordered])
+        axes.set_yticks(list(places), [f"{part.model}: {part.output}" for part in ordered])
         axes.tick_params(axis="y", labelsize=6)
         axes.legend(loc="lower right")

@@ -65,10 +65,10 @@ def select_shard(specs: Sequence[Spec], shard: str) -> list[Spec]:
     Raises:
         UsageError: It is not a shard.
     """
-    found = re.fullmatch(r"(\d{1,9})/([1-9]\d{0,3})", shard)
-    if found is None:
+    match = re.fullmatch(r"(\d{1,9})/([1-9]\d{0,3})", shard)
+    if match is None:
         raise UsageError(f"--shard: {shard!r} is not K/N, such as 1/4", code="MW207")
-    turn, parts = int(found[1]), int(found[2])
+    turn, parts = int(match[1]), int(match[2])
     ordered = sorted(specs, key=lambda spec: spec.model.name)
     return ordered[(turn - 1) % parts :: parts]
 

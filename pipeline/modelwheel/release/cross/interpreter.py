@@ -96,11 +96,11 @@ def find_interpreter(version: str | None) -> Interpreter:
         raise UsageError(f"{version!r} is not a version of Python; examples are 3.12 and 3.13t")
     for program in _programs(version):
         try:
-            found = _probe(program)
+            interpreter = _probe(program)
         except ProcessError:  # pyenv puts programs for all versions on PATH, and most of them fail
             continue
-        if found.name == version:
-            return found
+        if interpreter.name == version:
+            return interpreter
     raise EnvironmentProblemError(
         f"Python {version} is not installed here; put a `python{version}` on PATH, or build for "
         f"Python {this.name}"
