@@ -77,10 +77,10 @@ class _Wanted:
 
     def refuse_beside_spec(self, spec: str) -> None:
         """Refuses what a spec file says itself."""
-        given: dict[str, object] = {"name": self.name, "version": self.version}
-        given |= {"options": self.options, "example_inputs": self.example_inputs}
-        given |= {"spec_dir": self.spec_dir}
-        names = [name for name, value in given.items() if value is not None]
+        fields: dict[str, object] = {"name": self.name, "version": self.version}
+        fields |= {"options": self.options, "example_inputs": self.example_inputs}
+        fields |= {"spec_dir": self.spec_dir}
+        names = [name for name, value in fields.items() if value is not None]
         if names:
             raise UsageError(f"{', '.join(names)}: {spec} is a spec, which says that itself")
 

@@ -205,8 +205,8 @@ def _name_library(package: Path, key: str) -> None:
     new = b"lib" + key.encode()[: len(old) - 6].ljust(len(old) - 6, b"_") + b".so"
     pattern = re.compile(rb"(?<=\0)" + re.escape(old) + rb"(?=\0)")
     for file in (library, *extensions):
-        content, found = pattern.subn(new, file.read_bytes())
-        if not found:
+        content, replaced = pattern.subn(new, file.read_bytes())
+        if not replaced:
             raise WheelError(f"{file.name} does not name {library.name}; build the wheel again")
         file.write_bytes(content)
     # The model's own functions look for it by the old name.

@@ -77,13 +77,13 @@ def _forget_number(attributes: Any) -> None:
 
 def _function_names(saved: Any) -> dict[str, str]:
     """New names of functions: those that share a name are numbered in the order in which they were traced."""
-    found = {
+    names = {
         function.signature.name
         for graph in saved.meta_graphs
         for function in graph.graph_def.library.function
     }
     numbers: dict[str, list[int]] = defaultdict(list)
-    for match in filter(None, map(_NUMBERED.fullmatch, found)):
+    for match in filter(None, map(_NUMBERED.fullmatch, names)):
         numbers[match[1]].append(int(match[2]))
     return {
         f"{base}_{number}": f"{base}_{place}"

@@ -81,24 +81,24 @@ def save_object(model: Any, examples: Any, target: saving.Target) -> Path:
     for kind in _KINDS:
         # A layer of Keras is a module of TensorFlow or PyTorch, but no model.
         beside = {"keras", "tf_keras"}.intersection(tops) - {kind.module}
-        if not beside and any(_matches(kind, one) for one in type(model).__mro__):
+        if not beside and any(_matches(kind, base) for base in type(model).__mro__):
             return kind.save(model, examples, target)
-    for one in tops:
+    for name in tops:
         for top, fix, error in _REFUSED:
-            if one == top and not _is_function(model):
+            if name == top and not _is_function(model):
                 raise error(f"{_describe(model)} cannot be compiled; {fix}")
     if callable(model) and not isinstance(model, type):
         return saving.save_jax(model, examples, target)
     raise UsageError(f"{_describe(model)} is not a model; pass {_TAKEN}")
 
 
-def _matches(kind: _Kind, one: type) -> bool:
-    return one.__name__ in kind.names and one.__module__.partition(".")[0] == kind.module
+def _matches(kind: _Kind, base: type) -> bool:
+    return base.__name__ in kind.names and base.__module__.partition(".")[0] == kind.module
 
 
 def _tops(model: Any) -> Iterator[str]:
     """The top-level modules of the object's classes."""
-    return (one.__module__.partition(".")[0] for one in type(model).__mro__)
+    return (base.__module__.partition(".")[0] for base in type(model).__mro__)
 
 
 def _is_function(model: Any) -> bool:

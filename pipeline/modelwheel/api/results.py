@@ -149,11 +149,11 @@ class Wheel:
     @property
     def verification(self) -> Mapping[str, Comparison]:
         """For each CPU level that was compared, the comparison that came closest to its limit."""
-        found: dict[str, Comparison] = {}
-        for one in self.report.comparisons if self.report is not None else ():
-            if one.level not in found or one.share > found[one.level].share:
-                found[one.level] = one
-        return found
+        worst: dict[str, Comparison] = {}
+        for comparison in self.report.comparisons if self.report is not None else ():
+            if comparison.level not in worst or comparison.share > worst[comparison.level].share:
+                worst[comparison.level] = comparison
+        return worst
 
     def load(self, **options: Any) -> Model:
         """The model, without installing the wheel; see `modelwheel.load`."""
@@ -169,9 +169,9 @@ class Wheel:
 
     def _repr_html_(self) -> str:
         tensors = [
-            (kind, one.name, one.dtype, shape_text(one.shape, one.leading_per_row, one.extents))
+            (kind, t.name, t.dtype, shape_text(t.shape, t.leading_per_row, t.extents))
             for kind, several in (("input", self.inputs), ("output", self.outputs))
-            for one in several
+            for t in several
         ]
         sizes = self.sizes
         library = [("weights", sizes.weights), ("machine code", sizes.machine_code)]
@@ -179,7 +179,7 @@ class Wheel:
         parts = [
             picture.table(_TENSORS, tensors),
             picture.line(f"compiled for {', '.join(self.levels)}; batch sizes {batches}"),
-            picture.errors([(k, one.share, one.passed) for k, one in self.verification.items()]),
+            picture.errors([(k, c.share, c.passed) for k, c in self.verification.items()]),
             picture.stack([*library, ("runtime", sizes.runtime)]),
             picture.found(self.findings),
         ]

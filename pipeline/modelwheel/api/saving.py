@@ -69,7 +69,7 @@ def _keras_problem(path: Path) -> UnsupportedModelError | None:
 
 
 def _is_keras_2(model: Any) -> bool:
-    return any(one.__module__.startswith("tf_keras.") for one in type(model).__mro__)
+    return any(base.__module__.startswith("tf_keras.") for base in type(model).__mro__)
 
 
 def _keras_backend(model: Any) -> str:
@@ -228,20 +228,22 @@ def _save_saved_model(tf: Any, model: Any, signatures: Any, target: Target) -> P
 
 
 def _tensor_specs(tf: Any, examples: Any, *, batched: bool) -> list[Any]:
-    given = _as_tuple(examples)
+    arguments = _as_tuple(examples)
     specs = [
-        one
-        if isinstance(one, tf.TensorSpec)
-        else tf.TensorSpec.from_tensor(tf.convert_to_tensor(one))
-        for one in given
+        argument
+        if isinstance(argument, tf.TensorSpec)
+        else tf.TensorSpec.from_tensor(tf.convert_to_tensor(argument))
+        for argument in arguments
     ]
-    concrete = [spec for spec, one in zip(specs, given, strict=True) if spec is not one]
+    concrete = [
+        spec for spec, argument in zip(specs, arguments, strict=True) if spec is not argument
+    ]
     if not batched or not concrete:
         return specs
     _rows_of([tuple(spec.shape) for spec in concrete])
     return [
-        spec if spec is one else tf.TensorSpec([None, *spec.shape[1:]], spec.dtype)
-        for spec, one in zip(specs, given, strict=True)
+        spec if spec is argument else tf.TensorSpec([None, *spec.shape[1:]], spec.dtype)
+        for spec, argument in zip(specs, arguments, strict=True)
     ]
 
 
@@ -254,9 +256,9 @@ def _rows_of(shapes: Sequence[Any]) -> Any:
     """The extent of axis 0, which all example inputs share."""
     rows = {shape[0] if len(shape) else None for shape in shapes}
     if len(rows) != 1 or None in rows:
-        found = ", ".join(str(tuple(shape)) for shape in shapes)
+        shown = ", ".join(str(tuple(shape)) for shape in shapes)
         raise UsageError(
-            f"batch_sizes: axis 0 of every example input is the batch, but these have the shapes {found}; "
+            f"batch_sizes: axis 0 of every example input is the batch, but these have the shapes {shown}; "
             "give all the same number of rows, or leave batch_sizes out"
         )
     return rows.pop()
@@ -276,5 +278,5 @@ def _exporting(problem: str) -> Iterator[None]:
         raise
     except Exception as error:
         text = next(filter(None, map(str.strip, str(error).splitlines())), "")
-        said = f"{type(error).__name__}: {one_line(text)}" if text else type(error).__name__
-        raise UnsupportedModelError(f"{problem}: {said}") from error
+        reason = f"{type(error).__name__}: {one_line(text)}" if text else type(error).__name__
+        raise UnsupportedModelError(f"{problem}: {reason}") from error
