@@ -36,8 +36,8 @@ def check_files(contents: Contents) -> str:
     """
     mismatches = list(contents.mismatches())
     if mismatches:
-        said = [f"{mismatch.file} {mismatch.problem}" for mismatch in mismatches]
-        raise BrokenLinkError(first_few(said))
+        problems = [f"{mismatch.file} {mismatch.problem}" for mismatch in mismatches]
+        raise BrokenLinkError(first_few(problems))
     listed = sum(file is not None for file in contents.listed.values())
     return f"{count(listed, 'file')} with the hashes in {contents.hash_list}"
 
@@ -75,10 +75,10 @@ def library_name(contents: Contents, manifest: Manifest) -> str:
 
 def _require_identity(contents: Contents, manifest: Manifest) -> None:
     metadata, model = contents.metadata, manifest.model
-    said = (metadata.name, str(metadata.version), metadata.license_expression)
-    if said != (model.distribution, model.version, model.whole_license):
+    identity = (metadata.name, str(metadata.version), metadata.license_expression)
+    if identity != (model.distribution, model.version, model.whole_license):
         raise BrokenLinkError(
-            f"the metadata are of {' '.join(map(str, said))}, but the manifest is of "
+            f"the metadata are of {' '.join(map(str, identity))}, but the manifest is of "
             f"{model.distribution} {model.version} {model.whole_license}"
         )
     origin = manifest.provenance
@@ -92,8 +92,8 @@ def _require_identity(contents: Contents, manifest: Manifest) -> None:
 def _require_files(contents: Contents, manifest: Manifest) -> int:
     named = _named_files(contents, manifest)
     for name, file in named.items():
-        found = contents.files.get(name)
-        if found is None or found.sha256 != file.sha256:
+        content = contents.files.get(name)
+        if content is None or content.sha256 != file.sha256:
             raise BrokenLinkError(f"{name} is missing or differs from the file in the manifest")
     return len(named)
 
@@ -136,16 +136,16 @@ def _require_sbom(contents: Contents, manifest: Manifest) -> None:
         raise BrokenLinkError(f"{name} differs from the manifest: {difference}")
 
 
-def _find_difference(expected: object, found: object, place: str) -> str | None:
+def _find_difference(expected: object, actual: object, place: str) -> str | None:
     """The first place where an SBOM does not match its template."""
-    if isinstance(expected, dict) and isinstance(found, dict) and set(expected) == set(found):
-        pairs = [(f"{place}.{key}", expected[key], found[key]) for key in expected]
-    elif isinstance(expected, list) and isinstance(found, list) and len(expected) == len(found):
-        pairs = [(f"{place}[{i}]", expected[i], found[i]) for i in range(len(expected))]
-    elif isinstance(expected, str) and isinstance(found, str):
-        return None if _pattern(expected).fullmatch(found) else place
+    if isinstance(expected, dict) and isinstance(actual, dict) and set(expected) == set(actual):
+        pairs = [(f"{place}.{key}", expected[key], actual[key]) for key in expected]
+    elif isinstance(expected, list) and isinstance(actual, list) and len(expected) == len(actual):
+        pairs = [(f"{place}[{i}]", expected[i], actual[i]) for i in range(len(expected))]
+    elif isinstance(expected, str) and isinstance(actual, str):
+        return None if _pattern(expected).fullmatch(actual) else place
     else:
-        return None if expected == found else place or "the top level"
+        return None if expected == actual else place or "the top level"
     differences = (_find_difference(e, f, where.lstrip(".")) for where, e, f in pairs)
     return next((place for place in differences if place is not None), None)
 

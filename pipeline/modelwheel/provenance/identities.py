@@ -62,14 +62,14 @@ def find_bundles(path: Path) -> list[Bundle]:
         ProvenanceError: A file cannot be read.
     """
     files = [bundle_path(path), *(path.with_name(path.name + ending) for ending in BESIDE)]
-    found: list[Bundle] = []
+    bundles: list[Bundle] = []
     for file in files:
         if not file.exists():
             continue
         whole = _parse(b"".join(read_lines(file)))
         values = [whole] if whole is not None else map(_parse, read_lines(file))
-        found += [bundle for value in values for bundle in _bundles(value)]
-    return found
+        bundles += [bundle for value in values for bundle in _bundles(value)]
+    return bundles
 
 
 def _parse(text: bytes) -> Any:
@@ -231,9 +231,9 @@ def split_by_subject(bundle: Path) -> tuple[str, set[str]]:
             else value["envelope"]["statement"]
         )
         statement = json.loads(base64.b64decode(text))
-        found = {str(subject["digest"]["sha256"]) for subject in statement["subject"]}
+        digests = {str(subject["digest"]["sha256"]) for subject in statement["subject"]}
     except (ValueError, TypeError, KeyError):
         raise UsageError(
             f"{bundle} is not a Sigstore bundle or an attestation of a package index", code="MW210"
         ) from None
-    return json.dumps(value, separators=(",", ":")), found
+    return json.dumps(value, separators=(",", ":")), digests

@@ -155,15 +155,15 @@ def load_policy(path: Path) -> Policy:
         ) from None
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise UsageError(f"{path}: is not valid TOML: {error}", code="MW210") from None
-    keyed = [(each, each.key) for each in content.builders if each.key is not None]
+    keyed = [(builder, builder.key) for builder in content.builders if builder.key is not None]
     root = content.sigstore.trusted_root
     return Policy(
         path,
-        tuple((each, read_public_key(path.parent / key)) for each, key in keyed),
+        tuple((builder, read_public_key(path.parent / key)) for builder, key in keyed),
         tuple(
-            Identity(each.id, each.issuer, each.repository)
-            for each in content.builders
-            if each.key is None
+            Identity(builder.id, builder.issuer, builder.repository)
+            for builder in content.builders
+            if builder.key is None
         ),
         content.sources.allow,
         None if root is None else path.parent / root,
@@ -210,7 +210,7 @@ def _nothing_found(path: Path, policy: Policy) -> str:
 def _signed(path: Path, policy: Policy) -> Iterator[tuple[Envelope, tuple[str, ...]]]:
     """Envelopes with a trusted signature, and the builders that may sign with that key."""
     for envelope in read_bundle(path):
-        builders = tuple(each.id for each, key in policy.builders if signed_by(envelope, key))
+        builders = tuple(builder.id for builder, key in policy.builders if signed_by(envelope, key))
         if builders:
             yield envelope, builders
 
@@ -238,13 +238,13 @@ def _judge(
         raise ProvenanceError(
             f"the builder {builder} is not one that {policy.path} trusts with this key"
         )
-    claimed, found = statement.predicate.build_definition, define_build(contents)
-    if claimed != found:
-        fields = [name for name, value in found if getattr(claimed, name) != value]
+    claimed, actual = statement.predicate.build_definition, define_build(contents)
+    if claimed != actual:
+        fields = [name for name, value in actual if getattr(claimed, name) != value]
         raise ProvenanceError(
             f"the signed statement and the file's own manifest differ in {first_few(fields)}"
         )
-    return Attested(contents.path, builder, _require_source(policy, found))
+    return Attested(contents.path, builder, _require_source(policy, actual))
 
 
 def _judge_identity(contents: Contents, digest: str, policy: Policy, signed: Signed) -> Attested:
@@ -269,7 +269,9 @@ def _require_subject(resources: Sequence[Resource], digest: str) -> None:
 
 def _require_source(policy: Policy, build: BuildDefinition) -> str:
     dependencies = build.resolved_dependencies
-    source = next((each.uri or "" for each in dependencies if each.name == "source"), "")
+    source = next(
+        (dependency.uri or "" for dependency in dependencies if dependency.name == "source"), ""
+    )
     if not any(fnmatchcase(source, pattern) for pattern in policy.sources):
         raise ProvenanceError(
             f"the model comes from {source or 'a local directory'}, which [sources] of {policy.path} "

@@ -97,12 +97,12 @@ def _tools(contents: Contents) -> dict[str, str]:
 def _require_tools(theirs: Mapping[str, str], ours: Mapping[str, str]) -> None:
     different = [name for name in {**theirs, **ours} if theirs.get(name) != ours.get(name)]
     if different:
-        said, here = (
+        used, here = (
             first_few(tools.get(name, f"no {name}") for name in different)
             for tools in (theirs, ours)
         )
         raise UncheckedLinkError(
-            f"the wheel was built with {said}, but this machine has {here}; its library contains the weights"
+            f"the wheel was built with {used}, but this machine has {here}; its library contains the weights"
         )
 
 

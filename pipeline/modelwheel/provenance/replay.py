@@ -108,8 +108,8 @@ def require_whole(results: Iterable[tuple[Path, Sequence[Link]]]) -> None:
     for path, links in results:
         broken = [f"{link.name}: {link.found}" for link in links if link.state == "broken"]
         if broken:
-            said = "; ".join(broken)
-            sentences.append(f"{path.name} does not follow from its sources: {said}")
+            problems = "; ".join(broken)
+            sentences.append(f"{path.name} does not follow from its sources: {problems}")
     if sentences:
         raise ReplayError("\n".join(sentences))
 
@@ -296,12 +296,12 @@ def _recorded(origin: Mapping[str, str]) -> AnySource:
     # git sees them (transport helpers, options, paths that lead out).
     is_relative = origin.get("kind") == "git" and is_local(origin.get("url", ""))
     try:
-        found = None if is_relative else source_of(origin)
+        described = None if is_relative else source_of(origin)
     except ValidationError as error:
         first = error.errors()[0]
         raise BrokenLinkError(f"the manifest's source cannot be used: {first['msg']}") from None
-    if found is not None:
-        return found
+    if described is not None:
+        return described
     raise UncheckedLinkError(
         "the model's source is relative to the spec; pass the spec with --spec"
     )
@@ -316,9 +316,9 @@ def _show(origin: Mapping[str, str]) -> str:
 
 
 def _require_tree(directory: Path, expected: Sequence[File]) -> None:
-    found = {name: file.sha256 for name, file in digest_tree(directory).items()}
+    digests = {name: file.sha256 for name, file in digest_tree(directory).items()}
     named = {file.path: file.sha256 for file in expected}
-    different = {name for name in {*found, *named} if found.get(name) != named.get(name)}
+    different = {name for name in {*digests, *named} if digests.get(name) != named.get(name)}
     if different:
         raise BrokenLinkError(f"the SavedModel differs in {first_few(sorted(different))}")
 

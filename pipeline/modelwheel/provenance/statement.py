@@ -142,7 +142,7 @@ def _dependencies(source: Mapping[str, str], tree: str) -> Iterator[Resource]:
     yield Resource(name="model", uri=source.get("path") or ".", digest={"treeSha256": tree})
 
 
-def find_builder(given: str | None, environment: Mapping[str, str] = os.environ) -> str:
+def find_builder(option: str | None, environment: Mapping[str, str] = os.environ) -> str:
     """The builder's URI: as given, else the workflow that GitHub Actions is running.
 
     Raises:
@@ -153,7 +153,7 @@ def find_builder(given: str | None, environment: Mapping[str, str] = os.environ)
     server, workflow = (
         environment.get(f"GITHUB_{name}") for name in ("SERVER_URL", "WORKFLOW_REF")
     )
-    builder = given or (f"{server}/{workflow}" if server and workflow else None)
+    builder = option or (f"{server}/{workflow}" if server and workflow else None)
     if builder is None:
         raise UsageError(
             "no builder given: pass --builder URI, which names who builds (GitHub Actions is detected)",
