@@ -194,8 +194,8 @@ class WorkerProcess:
             return WorkerError("the process of the job sent no valid answer", end_of(log))
         if reply.ending == "ended":
             place = self._find_crash(staged, limits) if is_followed(staged.job) else ""
-            said = explain_end(code, log.splitlines(), staged.job, place)
-            return WorkerError(said, end_of(log))
+            sentence = explain_end(code, log.splitlines(), staged.job, place)
+            return WorkerError(sentence, end_of(log))
         message = one_line(answer.message) or f"{step} failed and gave no reason"
         if answer.detail:
             return WorkerError(message, safe_lines(answer.detail))
@@ -326,7 +326,7 @@ def _known_code(code: str) -> str:
 
 def _error_class(name: str | None) -> type[ModelwheelError]:
     """The class of errors that a job named, which may be anything."""
-    found: Mapping[str, object] = vars(errors)
-    kind = found.get(name or "")
+    classes: Mapping[str, object] = vars(errors)
+    kind = classes.get(name or "")
     known = isinstance(kind, type) and issubclass(kind, ModelwheelError)
     return kind if known else CompileError  # type: ignore[return-value]

@@ -200,7 +200,7 @@ class WorkerPool:
 
         One task always runs, however much it needs: nothing is gained by waiting.
         """
-        needed = self._base + sum(one.memory for one in self._running) + task.memory
+        needed = self._base + sum(running.memory for running in self._running) + task.memory
         # Idle workers do not count here, as they can be ended.
         if self._running and needed > self._memory:
             return False

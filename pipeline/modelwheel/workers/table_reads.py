@@ -50,15 +50,15 @@ def expected_tables(signature: SignatureInfo, request: ReferenceRequest) -> tupl
 
 def tables_read(tables: Sequence[Table], inputs: Mapping[str, Array]) -> tuple[TableRead, ...]:
     """How many rows of each table some inputs select, each table once for each layer."""
-    found: dict[tuple[str, int], set[int] | None] = {}
+    reads: dict[tuple[str, int], set[int] | None] = {}
     for table in tables:
         key, chosen = (table.layer, table.rows), _selected(table, inputs)
-        before = found.setdefault(key, chosen)
+        before = reads.setdefault(key, chosen)
         if before is not None and chosen is not None:
             before |= chosen
     return tuple(
         TableRead(layer=layer, rows=rows, read=None if read is None else len(read))
-        for (layer, rows), read in found.items()
+        for (layer, rows), read in reads.items()
     )
 
 
@@ -69,17 +69,17 @@ def _selected(table: Table, inputs: Mapping[str, Array]) -> set[int] | None:
     if table.columns is not None:
         values = values[..., slice(*table.columns)]
     integer = values.dtype.kind in "iu"
-    found = values.astype(np.float64)
+    indices = values.astype(np.float64)
     for kind, one, other in table.steps:
         change = _CHANGES.get(kind)
         if change is None or (kind == "shift" and one != other):
             return None
         if kind == "scale" and not integer and abs(one) != 1:
             return None  # whether it was rounded before is not known
-        found = change(found, one, other)
-        found = np.floor(found) if integer else found
-    found = np.trunc(found[np.isfinite(found)])
-    inside = found[(found >= 0) & (found < table.rows)]
+        indices = change(indices, one, other)
+        indices = np.floor(indices) if integer else indices
+    indices = np.trunc(indices[np.isfinite(indices)])
+    inside = indices[(indices >= 0) & (indices < table.rows)]
     return set(np.unique(inside).astype(np.int64).tolist())
 
 

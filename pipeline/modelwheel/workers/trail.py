@@ -36,5 +36,5 @@ def note(place: str) -> None:
 
 def last_place(log: str) -> str:
     """Where a job was last, from its log; empty if it does not say."""
-    found = re.findall(rf"^{_MARK}(.*)$", log, re.MULTILINE)
-    return found[-1][1:-1].replace("\\'", "'")[:_MAX] if found else ""
+    places = re.findall(rf"^{_MARK}(.*)$", log, re.MULTILINE)
+    return places[-1][1:-1].replace("\\'", "'")[:_MAX] if places else ""

@@ -65,8 +65,8 @@ class Workers:
             # `stop` has ended all workers: nobody would end one that is started now.
             if self._stopped:
                 raise WorkerError(STOPPED)
-            found = next((worker for worker in self._workers if worker.suits(needs)), None)
-            worker = found or self._start(needs, limits)
+            suitable = next((worker for worker in self._workers if worker.suits(needs)), None)
+            worker = suitable or self._start(needs, limits)
             worker.jobs += 1
             return worker
 

@@ -50,23 +50,23 @@ def answer_message(work: Work, problem: Exception | None, message: Message) -> A
     except MemoryError:
         return _failure(MemoryError.__name__, "memory ran out", traceback.format_exc())
     except ValidationError as error:
-        said = f"internal error: the worker does not accept the job: {error}"
-        return _failure(CompileError.__name__, said, traceback.format_exc())
+        sentence = f"internal error: the worker does not accept the job: {error}"
+        return _failure(CompileError.__name__, sentence, traceback.format_exc())
     except Exception as error:  # noqa: BLE001 - the client gets every failure as an answer
         # TensorFlow has errors of its own for this, which quote the system's words.
         if any(words in str(error) for words in _DISK_FULL):
             return _failure(StoreError.__name__, _FREE_SPACE, traceback.format_exc())
         if is_about_memory(str(error)):
             return _failure(MemoryError.__name__, "memory ran out", traceback.format_exc())
-        said = f"{blame(error)}: {type(error).__name__}: {cause_of(str(error))}"
-        return _failure(CompileError.__name__, said, traceback.format_exc())
+        sentence = f"{blame(error)}: {type(error).__name__}: {cause_of(str(error))}"
+        return _failure(CompileError.__name__, sentence, traceback.format_exc())
     return Answer(seconds=time.monotonic() - start)
 
 
-def _failure(error: str, said: str, detail: str = "", *, code: str = "") -> Answer:
+def _failure(error: str, sentence: str, detail: str = "", *, code: str = "") -> Answer:
     # Texts of a model need not be valid Unicode; JSON must be.
-    said, detail = (
+    sentence, detail = (
         text.encode("utf-8", "backslashreplace").decode()
-        for text in (without_node_markup(said), detail)
+        for text in (without_node_markup(sentence), detail)
     )
-    return Answer.failure(error, said, detail, code=code)
+    return Answer.failure(error, sentence, detail, code=code)
