@@ -76,8 +76,8 @@ def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
     except (_RefusedError, MemoryError):
         raise
     except Exception as error:  # noqa: BLE001 - zlib, LZMA, the archive, NumPy
-        said = str(error).partition("\n")[0][:200] or type(error).__name__
-        raise ValueError(f"it is damaged or not an .npz file ({said})") from None
+        reason = str(error).partition("\n")[0][:200] or type(error).__name__
+        raise ValueError(f"it is damaged or not an .npz file ({reason})") from None
 
 
 def _members(archive: zipfile.ZipFile, limit: int) -> dict[str, zipfile.ZipInfo]:

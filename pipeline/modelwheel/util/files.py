@@ -124,7 +124,7 @@ def sync_directory(directory: Path) -> None:
 def find_checkout(directory: Path) -> Path | None:
     """The git checkout that a directory is in: the nearest with `.git`, which is a file in a worktree or submodule."""
     above = (directory, *directory.parents)
-    return next((one for one in above if (one / ".git").exists()), None)
+    return next((parent for parent in above if (parent / ".git").exists()), None)
 
 
 def make_directory(directory: Path) -> None:

@@ -77,11 +77,11 @@ def _without_comments(text: str) -> str:
 
 
 def _attributes(text: str) -> dict[str, str]:
-    found: dict[str, str] = {}
+    attributes: dict[str, str] = {}
     for match in _ATTRIBUTE.finditer(text):
         value = next((group for group in match.groups()[1:] if group is not None), "")
-        found.setdefault(match[1].lower(), html.unescape(value))
-    return found
+        attributes.setdefault(match[1].lower(), html.unescape(value))
+    return attributes
 
 
 def _require_version(meta: dict[str, str]) -> None:

@@ -73,8 +73,8 @@ def name_problem(name: str) -> str | None:
 
 
 def _windows_problem(name: str) -> str | None:
-    if found := _REFUSED_BY_WINDOWS.search(name):
-        return f"contains {found.group()!r}, which Windows refuses in file names"
+    if match := _REFUSED_BY_WINDOWS.search(name):
+        return f"contains {match.group()!r}, which Windows refuses in file names"
     for component in name.split("/"):
         if component.endswith((".", " ")):
             return "has a component that ends with a dot or a space, which Windows removes"

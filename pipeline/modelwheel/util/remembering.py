@@ -66,15 +66,15 @@ class Remembered(Generic[_T]):
 
 def mark_of(paths: Iterable[str]) -> Mark:
     """The mark of some files and directories; of a directory, without what is in its files."""
-    found: list[tuple[int, int, int, int] | None] = []
+    marks: list[tuple[int, int, int, int] | None] = []
     for path in paths:
         try:
             status = os.stat(path)  # noqa: PTH116 - hundreds of files for each model
         except OSError:
-            found.append(None)
+            marks.append(None)
         else:
-            found.append((status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns))
-    return tuple(found)
+            marks.append((status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns))
+    return tuple(marks)
 
 
 def programs_mark(command: Iterable[str]) -> Mark:

@@ -263,8 +263,8 @@ def _open_held(name: str, flags: int, directory: int | None = None) -> int:
             end = end or time.monotonic() + PATIENCE
             # Asked again, not without O_NONBLOCK: what has the name may be a pipe by then.
             if time.monotonic() > end:
-                said = f"another program has held it for {PATIENCE:g} s; end that program"
-                raise OSError(errno.EBUSY, said, name) from None
+                sentence = f"another program has held it for {PATIENCE:g} s; end that program"
+                raise OSError(errno.EBUSY, sentence, name) from None
             time.sleep(_PAUSE)
 
 

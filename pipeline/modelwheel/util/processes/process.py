@@ -222,12 +222,12 @@ def read_output(
             process.wait()
             _remove(process)
         errors.seek(0)
-        said = errors.read(_MAX_SAID)
+        tail = errors.read(_MAX_SAID)
     if late.is_set():
         message = f"`{shown}` took longer than {time_text(timeout or 0.0)} and was stopped"
-        raise ProcessTimeoutError(_with_tail(message, b"", said), output=_text(said))
+        raise ProcessTimeoutError(_with_tail(message, b"", tail), output=_text(tail))
     if ended and process.returncode != 0:
-        raise _failure(shown, process.returncode, b"", said)
+        raise _failure(shown, process.returncode, b"", tail)
     return result
 
 
@@ -249,7 +249,9 @@ def kill_all(threads: Collection[int] | None = None) -> None:
         threads: Only the programs that these threads have started; by default all.
     """
     with _alive_lock:
-        processes = [one for one, owner in _alive.items() if threads is None or owner in threads]
+        processes = [
+            child for child, owner in _alive.items() if threads is None or owner in threads
+        ]
     for process in processes:
         kill_group(process)
 
