@@ -124,13 +124,13 @@ def _choose(policy: Policy) -> Sandbox:
     if policy is Policy.OFF:
         _log.warning(_GIVEN_UP)
         return Sandbox("none", "none (switched off)")
-    found, reasons = find_sandbox()
-    if found is not None:
-        return found
-    said = "no sandbox works on this machine: " + "; ".join(reasons)
+    sandbox, reasons = find_sandbox()
+    if sandbox is not None:
+        return sandbox
+    sentence = "no sandbox works on this machine: " + "; ".join(reasons)
     if policy is Policy.REQUIRED:
-        raise SandboxError(f"{said}. {_ADVICE}; {_WITHOUT}")
-    _log.warning("%s, so models run without it. %s", said, _ADVICE)
+        raise SandboxError(f"{sentence}. {_ADVICE}; {_WITHOUT}")
+    _log.warning("%s, so models run without it. %s", sentence, _ADVICE)
     return _part_of_one(reasons)
 
 
@@ -152,10 +152,10 @@ def find_sandbox() -> tuple[Sandbox | None, tuple[str, ...]]:
     if sys.platform == "win32":
         reasons.append("Windows confines neither files nor the network")
     for find in _WAYS.get(sys.platform, ()):
-        found = find()
-        if isinstance(found, Sandbox):
-            return found, tuple(reasons)
-        reasons.append(found)
+        outcome = find()
+        if isinstance(outcome, Sandbox):
+            return outcome, tuple(reasons)
+        reasons.append(outcome)
     return None, tuple(reasons)
 
 
@@ -205,14 +205,16 @@ def _try(sandbox: Sandbox) -> str | None:
     """Why a sandbox cannot run this Python, found out by doing it."""
     with (
         temporary_directory("sandbox") as directory,
-        tempfile.TemporaryFile() as said,
+        tempfile.TemporaryFile() as errors,
     ):
         access = Access((), directory)
         argv = [sys.executable, "-I", "-S", "-c", ""]
         try:
-            process = sandbox.start(argv, access, Limits(processes=1), environment({}), stderr=said)
+            process = sandbox.start(
+                argv, access, Limits(processes=1), environment({}), stderr=errors
+            )
             code = process.wait(timeout=30)
         except SandboxError as error:
-            said.seek(0)
-            return said.read().decode(errors="replace").strip() or str(error)
+            errors.seek(0)
+            return errors.read().decode(errors="replace").strip() or str(error)
         return None if code == 0 else f"exit code {code}"

@@ -22,7 +22,7 @@ _SIGKILL = 9
 def call(function: str, *arguments: int | ctypes.c_char_p | None) -> int:
     """The result of a function of the C library that takes integers; -errno if it failed."""
     libc = ctypes.CDLL(None, use_errno=True)
-    typed = [ctypes.c_ulong(each) if isinstance(each, int) else each for each in arguments]
+    typed = [ctypes.c_ulong(value) if isinstance(value, int) else value for value in arguments]
     result: int = libc[function](*typed)
     return -ctypes.get_errno() if result < 0 else result
 

@@ -77,19 +77,19 @@ def restrict_files(readable: list[str], writable: list[str], listed: Sequence[st
     Raises:
         OSError: The kernel refuses the rules.
     """
-    found = version()
-    if found == 0:
+    abi = version()
+    if abi == 0:
         return
     handled = _FILES_V1
     for right, since in ((_REFER, 2), (_TRUNCATE, 3), (_IOCTL_DEV, 5)):
-        handled |= right if found >= since else 0
+        handled |= right if abi >= since else 0
     attributes = struct.pack(
         "=QQQ",
         handled,
-        _TCP if found >= 4 else 0,
-        _ABSTRACT_SOCKETS_AND_SIGNALS if found >= 6 else 0,
+        _TCP if abi >= 4 else 0,
+        _ABSTRACT_SOCKETS_AND_SIGNALS if abi >= 6 else 0,
     )
-    size = 24 if found >= 6 else 16 if found >= 4 else 8
+    size = 24 if abi >= 6 else 16 if abi >= 4 else 8
     ruleset = require("syscall", _CREATE_RULESET, _pointer(attributes), size, 0)
     try:
         for paths, rights in ((readable, _READ), (writable, _WRITE), (listed, _READ_DIR)):

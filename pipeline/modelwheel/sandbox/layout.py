@@ -28,27 +28,27 @@ _SYSTEM = (
 
 def library_paths() -> list[Path]:
     """Libraries of the system, and Python with its packages and modelwheel."""
-    found = [Path(path) for path in _SYSTEM]
+    paths = [Path(path) for path in _SYSTEM]
     prefixes = {Path(prefix) for prefix in (sys.prefix, sys.base_prefix, sys.exec_prefix)}
     for prefix in prefixes:
-        found += [prefix / "lib", prefix / "lib64", prefix / "pyvenv.cfg"]
+        paths += [prefix / "lib", prefix / "lib64", prefix / "pyvenv.cfg"]
         if prefix.is_relative_to("/nix/store"):  # libraries are in directories beside it
-            found.append(Path("/nix/store"))
-    found += program_files(Path(sys.executable))
-    found += [
+            paths.append(Path("/nix/store"))
+    paths += program_files(Path(sys.executable))
+    paths += [
         Path(path)
         for path in sys.path
         if Path(path).name in ("site-packages", "dist-packages") or path.endswith(".zip")
     ]
     # Python lists the directory in which it looks for a package.
-    found.append(Path(modelwheel.__file__).parents[1])
-    return [path for path in dict.fromkeys(found) if path.exists()]
+    paths.append(Path(modelwheel.__file__).parents[1])
+    return [path for path in dict.fromkeys(paths) if path.exists()]
 
 
 def program_files(path: Path) -> list[Path]:
     """A program and every name on the way to the file that it links to."""
-    found = [path]
+    links = [path]
     while path.is_symlink():
         path = path.parent / path.readlink()
-        found.append(path)
-    return [*found, path.resolve()]
+        links.append(path)
+    return [*links, path.resolve()]

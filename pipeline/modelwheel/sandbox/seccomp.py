@@ -190,9 +190,9 @@ def _check_block(checks: tuple[Check, ...]) -> list[tuple[int, int, int, int]]:
         for left, value in zip(range(len(values) - 1, -1, -1), values, strict=True):
             # To the failure, or over it; the last comparison decides for all other values.
             to_failure, over = left, left + 1
-            found = to_failure if fails else over
+            target = to_failure if fails else over
             other = (over if fails else to_failure) if left == 0 else 0
-            block.append((_IF_EQUAL, found, other, value))
+            block.append((_IF_EQUAL, target, other, value))
         block.append((_RETURN, 0, 0, _ERRNO | errno.EPERM))
     return [*block, (_RETURN, 0, 0, _ALLOW)]
 
