@@ -56,7 +56,7 @@ def find_distributions(
             nothing is left.
     """
     kinds = " or ".join(endings)
-    found: dict[Path, None] = {}
+    distributions: dict[Path, None] = {}
     for path in paths:
         if path.is_dir():
             # Sorted, as the order of a directory differs between systems.
@@ -65,23 +65,23 @@ def find_distributions(
                 raise UsageError(
                     f"{one_line(path)}: the directory has no {kinds} files", code="MW209"
                 )
-            found.update(dict.fromkeys(inside))
+            distributions.update(dict.fromkeys(inside))
         elif not path.exists():
             raise UsageError(f"{one_line(path)}: no such file or directory", code="MW209")
         elif _is_one(path, endings):
-            found[path] = None
+            distributions[path] = None
         elif not path.name.endswith(_IGNORED):
             raise UsageError(
                 f"{one_line(path)}: not a {kinds} file or a directory of them", code="MW209"
             )
-    for path in found:
+    for path in distributions:
         if find_unsafe(path.name) is not None:
             raise UsageError(
                 f"{one_line(path)}: not the name of a wheel or source distribution", code="MW209"
             )
-    if not found and not may_be_empty:
+    if not distributions and not may_be_empty:
         raise UsageError(f"no {kinds} files were given", code="MW209")
-    return list(found)
+    return list(distributions)
 
 
 def _is_one(path: Path, endings: Sequence[str]) -> bool:

@@ -197,12 +197,12 @@ class Contents:
         return {name: text for name, text in self.texts.items() if _matches(name, pattern)}
 
     def _single(self, pattern: str) -> bytes:
-        found = self._matching(pattern)
-        if len(found) != 1:
+        matching = self._matching(pattern)
+        if len(matching) != 1:
             raise WheelError(
-                f"{self.path} has {len(found)} files {pattern} instead of one", code="MW602"
+                f"{self.path} has {len(matching)} files {pattern} instead of one", code="MW602"
             )
-        return next(iter(found.values()))
+        return next(iter(matching.values()))
 
     def _parse(self, name: str, text: bytes) -> dict[str, Any]:
         try:

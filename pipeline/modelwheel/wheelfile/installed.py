@@ -38,12 +38,12 @@ def find_installed(path: Sequence[str] | None = None) -> list[InstalledModel]:
     Args:
         path: What the Python has as `sys.path`; None: this one's.
     """
-    found: dict[str, InstalledModel] = {}
+    models: dict[str, InstalledModel] = {}
     everything = distributions() if path is None else distributions(path=list(path))
     for distribution in everything:
         for model in _models(distribution):
-            found.setdefault(canonicalize_name(model.distribution), model)
-    return sorted(found.values(), key=lambda model: model.name)
+            models.setdefault(canonicalize_name(model.distribution), model)
+    return sorted(models.values(), key=lambda model: model.name)
 
 
 def _models(distribution: Distribution) -> Iterator[InstalledModel]:

@@ -242,12 +242,12 @@ def read_companions(path: Path) -> dict[str, str]:
     Raises:
         WheelError: One cannot be read.
     """
-    found = {}
+    contents = {}
     for ending in COMPANIONS:
         content = _content(_beside(path, ending))
         if content is not None:
-            found[ending] = content.decode(errors="replace")
-    return found
+            contents[ending] = content.decode(errors="replace")
+    return contents
 
 
 def _beside(wheel: Path, suffix: str) -> Path:

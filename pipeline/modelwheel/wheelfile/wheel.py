@@ -92,10 +92,12 @@ class Wheel(WheelName):
             WheelError: It does not have exactly one.
         """
         tops = {name.partition("/")[0] for name in self.members if "/" in name}
-        found = [top for top in tops if top.endswith(".dist-info")]
-        if len(found) != 1:
-            raise invalid_wheel(self.path, f"{len(found)} .dist-info directories instead of one")
-        return found[0]
+        directories = [top for top in tops if top.endswith(".dist-info")]
+        if len(directories) != 1:
+            raise invalid_wheel(
+                self.path, f"{len(directories)} .dist-info directories instead of one"
+            )
+        return directories[0]
 
     @cached_property
     def metadata_content(self) -> bytes:
@@ -141,8 +143,8 @@ class Wheel(WheelName):
             WheelError: The file was renamed.
         """
         metadata = self.metadata
-        found = (canonicalize_name(metadata.name), metadata.version)
-        if found != (self.distribution, self.version):
+        stated = (canonicalize_name(metadata.name), metadata.version)
+        if stated != (self.distribution, self.version):
             raise WheelError(
                 f"{self.path} contains {metadata.name} {metadata.version}; "
                 "restore the file name that it was built with",
