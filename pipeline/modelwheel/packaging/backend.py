@@ -75,8 +75,8 @@ def _command(variable: str, default: str) -> list[str]:
 
 
 def _version(command: Sequence[str]) -> str:
-    said = run([*command, "--version"]).text.partition("\n")[0]
-    return " ".join([said, *command[1:]])
+    first_line = run([*command, "--version"]).text.partition("\n")[0]
+    return " ".join([first_line, *command[1:]])
 
 
 def build_wheel(project: Path, out: Path, settings: Mapping[str, str] | None = None) -> Path:
@@ -140,9 +140,9 @@ def build_distribution(
             raise WheelError(f"building a {kind} needs {names}; install modelwheel again")
         return Path(builder.build(kind, out, dict(settings or {})))
     except (build.BuildException, build.BuildBackendException, ProcessError) as error:
-        said = explain(error.exception if hasattr(error, "exception") else error)
+        reason = explain(error.exception if hasattr(error, "exception") else error)
         raise WheelError(
-            f"building the {kind} of {project.name} failed: {said}", code="MW601"
+            f"building the {kind} of {project.name} failed: {reason}", code="MW601"
         ) from error
 
 
@@ -153,7 +153,7 @@ def _missing(requirements: Iterable[str]) -> set[tuple[str, ...]]:
     """
     from build import check_dependency
 
-    return {chain for one in requirements for chain in check_dependency(one)}
+    return {chain for requirement in requirements for chain in check_dependency(requirement)}
 
 
 def explain(error: Exception) -> str:

@@ -170,8 +170,8 @@ def _write_reference(manifest: Manifest, reference: Path, path: Path) -> Iterato
             expected = [
                 expect_output(manifest, arrays, case, tensor) for tensor in signature.outputs
             ]
-            outputs = [one.bits for one in expected]
-            limits = [one.limits for one in expected if one.limits is not None]
+            outputs = [output.bits for output in expected]
+            limits = [output.limits for output in expected if output.limits is not None]
             size += sum(array.nbytes for array in (*inputs, *outputs, *limits))
             if number and size > MAX_REFERENCE_BYTES:
                 break
@@ -182,9 +182,10 @@ def _write_reference(manifest: Manifest, reference: Path, path: Path) -> Iterato
                 "inputs": [_append(file, array) for array in inputs],
                 "outputs": [_append(file, array) for array in outputs],
                 "elements": [array.size for array in outputs],
-                "allowed": [one.allowed for one in expected],
+                "allowed": [output.allowed for output in expected],
                 "allowed_each": [
-                    0 if one.limits is None else _append(file, one.limits) for one in expected
+                    0 if output.limits is None else _append(file, output.limits)
+                    for output in expected
                 ],
                 "output_bytes": sum(
                     -(-array.nbytes // _ALIGNMENT) * _ALIGNMENT for array in outputs
@@ -356,14 +357,14 @@ def write_memory_header(project: Path) -> None:
 def _memory(manifest: Manifest, project: Path) -> dict[str, object]:
     platform = PLATFORMS[manifest.platform]
     (library,) = (project / "lib" / platform.name).glob("*.a")
-    found = {name.decode(): int(size) for name, size in _SIZE_NOTE.findall(library.read_bytes())}
+    sizes = {name.decode(): int(size) for name, size in _SIZE_NOTE.findall(library.read_bytes())}
     identifiers = [LEVELS[level].identifier for level in manifest.levels]
-    if missing := {"common", *identifiers} - found.keys():
+    if missing := {"common", *identifiers} - sizes.keys():
         raise WheelError(
             f"{library} does not name the size of {', '.join(sorted(missing))}; build it without "
             "link-time optimisation (CMAKE_ARGS)"
         )
-    levels = [(name, found["common"] + found[name]) for name in identifiers]
+    levels = [(name, sizes["common"] + sizes[name]) for name in identifiers]
     machine = " || ".join(
         f"defined({name})" for name in _ARCHITECTURE_MACROS[platform.architecture]
     )

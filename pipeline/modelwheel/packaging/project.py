@@ -116,18 +116,21 @@ def _order(signature: Signature) -> str:
 
 def _valid(inputs: Iterable[Tensor]) -> str:
     """The bounds of inputs and their special values, by name, as Python writes them."""
-    found = {
-        tensor.name: ([(one.low, one.high, one.columns) for one in tensor.valid], tensor.special)
+    values = {
+        tensor.name: (
+            [(bounds.low, bounds.high, bounds.columns) for bounds in tensor.valid],
+            tensor.special,
+        )
         for tensor in inputs
         if tensor.valid
     }
-    return pformat(found, width=90, sort_dicts=False)
+    return pformat(values, width=90, sort_dicts=False)
 
 
 def _labels(outputs: Iterable[Tensor]) -> str:
     """The labels of outputs by name, as Python writes them."""
-    found = {tensor.name: tensor.labels for tensor in outputs if tensor.labels}
-    return pformat(found, width=90, sort_dicts=False)
+    labels = {tensor.name: tensor.labels for tensor in outputs if tensor.labels}
+    return pformat(labels, width=90, sort_dicts=False)
 
 
 def _platform(manifest: Manifest) -> dict[str, object]:

@@ -48,7 +48,7 @@ def readme_context(manifests: Sequence[Manifest]) -> dict[str, object]:
     result = signature.outputs[0].c_name if len(signature.outputs) == 1 else "outputs"
     return {
         "example_inputs": inputs,
-        "example_call": ", ".join(one["variable"] for one in inputs),
+        "example_call": ", ".join(argument["variable"] for argument in inputs),
         "example_result": f"{result}_" if result in taken - {"outputs"} else result,
         "example_shape": _shape(signature.outputs[0], rows),
         "example_label": next(filter(_has_row_labels, signature.outputs), None),
@@ -66,21 +66,21 @@ def example_rows(manifest: Manifest) -> int:
 
 def links(manifest: Manifest) -> Mapping[str, str]:
     """The links of the spec, and where the model comes from."""
-    found = dict(manifest.model.urls)
+    urls = dict(manifest.model.urls)
     source = manifest.provenance.source.get("url", "")
     try:
         is_web = urlsplit(source).scheme == "https"
     except ValueError:
         is_web = False
-    if is_web and source not in found.values():
-        found.setdefault("Model source", source)
-    return found
+    if is_web and source not in urls.values():
+        urls.setdefault("Model source", source)
+    return urls
 
 
 def _input(tensor: Tensor, variable: str, rows: int) -> dict[str, str]:
     dtype = {"bool": "bool_", "bfloat16": "uint16"}.get(tensor.dtype, tensor.dtype)
-    low = next((one.low for one in tensor.valid if one.columns is None), 0)
-    high = next((one.high for one in tensor.valid if one.columns is None), 1)
+    low = next((bounds.low for bounds in tensor.valid if bounds.columns is None), 0)
+    high = next((bounds.high for bounds in tensor.valid if bounds.columns is None), 1)
     shape = _shape(tensor, rows)
     zeros = low <= 0 < high
     value = f"np.zeros({shape}, np.{dtype})" if zeros else f"np.full({shape}, {low:g}, np.{dtype})"
@@ -106,7 +106,11 @@ def _label_text(labels: Sequence[str]) -> str:
 def _classifiers(manifests: Sequence[Manifest]) -> Iterator[str]:
     """Of the list of classifiers that indexes accept, but for a wheel that none may accept."""
     yield from _CLASSIFIERS
-    yield from (_LANGUAGES[one] for one in manifests[0].model.interfaces if one in _LANGUAGES)
-    yield from {_SYSTEMS[PLATFORMS[one.platform].system] for one in manifests}
+    yield from (
+        _LANGUAGES[interface]
+        for interface in manifests[0].model.interfaces
+        if interface in _LANGUAGES
+    )
+    yield from {_SYSTEMS[PLATFORMS[manifest.platform].system] for manifest in manifests}
     if not manifests[0].model.publish:
         yield "Private :: Do Not Upload"  # PyPI refuses what has it

@@ -93,7 +93,7 @@ def model_template(bindings: str, interfaces: Collection[str]) -> Template:
 
 def bundle_template(interfaces: Collection[str]) -> Template:
     """The template of a model's bundle, for one value of `package.interfaces`: without those for Python."""
-    native = [one for one in interfaces if one != "pybind11"]
+    native = [interface for interface in interfaces if interface != "pybind11"]
     return combine_overlays((*BUNDLE_OVERLAYS, *_interface_overlays(native)))
 
 
