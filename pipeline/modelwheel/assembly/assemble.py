@@ -154,9 +154,11 @@ def write_project_files(project: Project, model: Path, out: Path) -> None:
     sample = out / "python" / first.model.module / "_reference.npz"
     write_sample(project.store.path(project.reference, ARRAYS), first, sample)
     files = manifest.list_files(out)
-    for platform, one in zip(project.request.platforms, described, strict=True):
-        own = tuple(file for file in files if _is_of(file.path, platform, one.weights))
-        _write_manifest(one.model_copy(update={"files": own}), platform_directory(platform), out)
+    for platform, description in zip(project.request.platforms, described, strict=True):
+        own = tuple(file for file in files if _is_of(file.path, platform, description.weights))
+        _write_manifest(
+            description.model_copy(update={"files": own}), platform_directory(platform), out
+        )
 
 
 def _write_manifest(described: manifest.Manifest, directory: str, out: Path) -> None:

@@ -73,9 +73,9 @@ def _input(
         else (leading_per_row if leading_per_row and axis == batch else extent, 0)
         for axis, extent in enumerate(tensor.shape)
     )
-    found = _tensor(tensor, batch, leading_per_row, extents if has_lengths else ())
+    described = _tensor(tensor, batch, leading_per_row, extents if has_lengths else ())
     pad = next((axis.pad for axis in axes.values()), None)
-    return found.model_copy(update={"pad": pad, "ignored": tensor in frozen.ignored_inputs})
+    return described.model_copy(update={"pad": pad, "ignored": tensor in frozen.ignored_inputs})
 
 
 def _with_valid(tensor: Tensor, values: ValidValues | None) -> Tensor:

@@ -74,18 +74,18 @@ def _most(manifest: Manifest, case: str) -> int:
     verification = manifest.verification
     if not verification.truth.tables or case != str(verification.rows[-1]):
         return MAX_SAMPLES
-    each = MAX_TABLE_BYTES // max(len(manifest.signature.outputs), 1) // 8
+    per_output = MAX_TABLE_BYTES // max(len(manifest.signature.outputs), 1) // 8
     # An odd number, so that rows of 10 elements are not all compared in their first one.
-    return max(MAX_SAMPLES, each - 1 | 1)
+    return max(MAX_SAMPLES, per_output - 1 | 1)
 
 
-def _require_shape(output: Tensor, case: str, found: tuple[int, ...]) -> None:
+def _require_shape(output: Tensor, case: str, shape: tuple[int, ...]) -> None:
     """XLA compiles one shape, also where values decide it, as that of a list that grows in a loop."""
     rows, _, length = case.partition("@")[0].partition("x")
     compiled = output.shape_at(int(rows), int(length) if length else None)
-    if found != output.rows_first(compiled):
+    if shape != output.rows_first(compiled):
         raise UnsupportedModelError(
-            f"output {output.name!r} has the shape {list(found)} for the inputs of the comparison, but "
+            f"output {output.name!r} has the shape {list(shape)} for the inputs of the comparison, but "
             f"XLA compiles {list(compiled)}: its shape depends on values, and compiled shapes are fixed; "
             "export a signature that ends before it, or keep the largest shape and a mask",
             code="MW409",
@@ -122,30 +122,30 @@ def _noise(
 
 def _boundary(arrays: Mapping[str, Any], manifest: Manifest) -> dict[str, Any]:
     """Boundary rows with their inputs, which hold few different numbers and so are compressed to little."""
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for case in manifest.verification.boundary_cases:
         for output in manifest.signature.outputs:
             if (key := output_key(case, output.name)) in arrays:
                 _require_shape(output, case, arrays[key].shape)
-                found |= _describe(arrays, key)
-                found |= _exact(arrays, exact_key(case, output.name))
-                found |= _noise(arrays, case, output.name)
+                fields |= _describe(arrays, key)
+                fields |= _exact(arrays, exact_key(case, output.name))
+                fields |= _noise(arrays, case, output.name)
     for kind in manifest.verification.boundary:
         keys = [input_key(tensor.name, kind) for tensor in manifest.signature.inputs]
-        found |= {key: arrays[key] for key in keys if key in arrays}
-    return found
+        fields |= {key: arrays[key] for key in keys if key in arrays}
+    return fields
 
 
 def _first_calls(arrays: Mapping[str, Any], manifest: Manifest, calls: int) -> dict[str, Any]:
     """The inputs of as many calls as may be carried, but of one at least."""
     names = [tensor.name for tensor in manifest.signature.inputs]
-    found: dict[str, Any] = {}
+    inputs: dict[str, Any] = {}
     for call in range(calls):
         values = {input_key(name, call): arrays[input_key(name, call)] for name in names}
-        if call and sum(a.nbytes for a in (found | values).values()) > MAX_INPUT_BYTES:
+        if call and sum(a.nbytes for a in (inputs | values).values()) > MAX_INPUT_BYTES:
             break
-        found |= values
-    return found
+        inputs |= values
+    return inputs
 
 
 def _first_rows(arrays: Mapping[str, Any], manifest: Manifest) -> dict[str, Any]:

@@ -16,10 +16,10 @@ def first_sizes(costs: Mapping[int, float], rows: int) -> list[int]:
     sizes = sorted(costs, reverse=True)
     first, total = [0], [0.0]
     for n in range(1, rows + 1):
-        found = [(costs[size] + total[max(n - size, 0)], size > n) for size in sizes]
-        lowest = min(found)
+        options = [(costs[size] + total[max(n - size, 0)], size > n) for size in sizes]
+        lowest = min(options)
         total.append(lowest[0])
-        first.append(sizes[found.index(lowest)])
+        first.append(sizes[options.index(lowest)])
     return first
 
 
