@@ -57,7 +57,7 @@ def parse_candidate(text: str) -> str:
     """
     try:
         requirement = Requirement(text)
-        versions = [one.version for one in requirement.specifier if one.operator == "=="]
+        versions = [clause.version for clause in requirement.specifier if clause.operator == "=="]
     except InvalidRequirement:
         requirement, versions = None, []
     if requirement is None or requirement.name != "tensorflow" or len(versions) != 1:
@@ -116,18 +116,22 @@ def _others() -> Iterator[str]:
 
     Only those of extras that are installed here; so both builds differ in TensorFlow alone.
     """
-    names = {"build", *(one for one in _EXTRAS if not extras.missing(one))}
+    names = {"build", *(extra for extra in _EXTRAS if not extras.missing(extra))}
     needed = {name for extra in names for name in extras.distributions(extra)}
     core = (Requirement(text) for text in metadata.requires(_PROJECT) or ())
-    needed |= {one.name for one in core if not one.marker or one.marker.evaluate({"extra": ""})}
+    needed |= {
+        requirement.name
+        for requirement in core
+        if not requirement.marker or requirement.marker.evaluate({"extra": ""})
+    }
     for name in sorted(needed.difference(_PINNED)):
         yield f"{name}=={metadata.version(name)}"
 
 
 def _this_project() -> tuple[str, ...]:
     """The argument of pip for this modelwheel: its directory if it is installed from one."""
-    said = metadata.distribution(_PROJECT).read_text("direct_url.json")
-    origin = json.loads(said) if said else {}
+    origin_text = metadata.distribution(_PROJECT).read_text("direct_url.json")
+    origin = json.loads(origin_text) if origin_text else {}
     url = origin.get("url")
     if not isinstance(url, str):
         return (f"{_PROJECT}=={metadata.version(_PROJECT)}",)

@@ -48,7 +48,7 @@ def write_page(outcome: Outcome) -> str:
         (
             f"# TensorFlow {escape(outcome.candidate)} beside {escape(outcome.pinned)}\n",
             f"**{verdict(outcome)}** Nothing was switched.\n",
-            *(f"- {escape(one)}" for one in outcome.objections),
+            *(f"- {escape(objection)}" for objection in outcome.objections),
             *_models(outcome),
             *_format(outcome),
         )
@@ -106,8 +106,8 @@ def _said(trial: Trial) -> str:
 
 
 def _format(outcome: Outcome) -> Iterator[str]:
-    plain = [one for one in outcome.differences if not one.is_flag]
-    flags = [one for one in outcome.differences if one.is_flag]
+    plain = [difference for difference in outcome.differences if not difference.is_flag]
+    flags = [difference for difference in outcome.differences if difference.is_flag]
     yield "\n## XLA's compilation result\n"
     kinds = ", ".join(f"`{name}`" for name in outcome.thunks) or "none"
     yield f"New kinds of thunks that are not read: {kinds}. A model that needs one is refused by name.\n"
@@ -115,9 +115,9 @@ def _format(outcome: Outcome) -> Iterator[str]:
         yield table(("", "field, value or type", ""), ((o.kind, o.what, o.detail) for o in plain))
     else:
         yield "Nothing else changed.\n"
-    gone = sorted(one.what.rpartition(".")[2] for one in flags if one.kind == "removed")
+    gone = sorted(flag.what.rpartition(".")[2] for flag in flags if flag.kind == "removed")
     for_cpu = [name for name in gone if name.startswith("xla_cpu")]
     yield (
-        f"Of XLA's flags, {sum(one.kind == 'added' for one in flags)} are new and {len(gone)} are gone, of these for CPUs: "
+        f"Of XLA's flags, {sum(flag.kind == 'added' for flag in flags)} are new and {len(gone)} are gone, of these for CPUs: "
         f"{', '.join(f'`{name}`' for name in for_cpu) or 'none'}."
     )

@@ -53,9 +53,13 @@ def try_candidate(plan: Plan, store: Store, sandbox: Sandbox, watcher: Watcher) 
     schemas = read_schema(pinned), read_schema(candidate)
     first, second = (
         build_all(
-            one, plan.specs, [*plan.options, *own], plan.out / f"wheels-{one.tensorflow}", watcher
+            installed,
+            plan.specs,
+            [*plan.options, *own],
+            plan.out / f"wheels-{installed.tensorflow}",
+            watcher,
         )
-        for one, own in ((pinned, plan.pinned_options), (candidate, plan.candidate_options))
+        for installed, own in ((pinned, plan.pinned_options), (candidate, plan.candidate_options))
     )
     trials = compare_all(first, second, plan.settings, sandbox, store, watcher)
     changed, thunks = list(differences(*schemas)), unread_thunks(*schemas)

@@ -97,8 +97,8 @@ def build_all(
             installation, "modelwheel", "build", *specs, *options, "--json", "--out", str(out)
         )
     try:
-        said: Any = json.loads(done.stdout)
-        return {str(one["model"]): _built(one) for one in said}
+        results: Any = json.loads(done.stdout)
+        return {str(result["model"]): _built(result) for result in results}
     except (ValueError, KeyError, TypeError):
         raise EnvironmentProblemError(
             f"`modelwheel build` with TensorFlow {installation.tensorflow} failed: {_last(done)}"
@@ -117,12 +117,12 @@ def _last(done: Completed) -> str:
     return one_line(lines[-1] if lines else "it said nothing")
 
 
-def _built(said: Mapping[str, Any]) -> Built:
-    report = said["report"]
+def _built(result: Mapping[str, Any]) -> Built:
+    report = result["report"]
     return Built(
-        None if said["wheel"] is None else Path(said["wheel"]),
-        tuple(map(Path, said["needed"])),
-        said["errors"][0]["message"] if said["errors"] else None,
+        None if result["wheel"] is None else Path(result["wheel"]),
+        tuple(map(Path, result["needed"])),
+        result["errors"][0]["message"] if result["errors"] else None,
         None if report is None else Report.model_validate(report),
     )
 

@@ -26,7 +26,7 @@ def objections(
         thunks: New kinds of thunks that are not read.
         trials: Of all models.
     """
-    broken = [one.what for one in differences if one.breaks]
+    broken = [difference.what for difference in differences if difference.breaks]
     if broken:
         yield f"XLA's format has other fields than before: {first_few(broken)}; adapt what reads them"
     if thunks:
