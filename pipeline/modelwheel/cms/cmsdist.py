@@ -170,24 +170,24 @@ def aot_config_text(spec: Spec, place: str) -> str:
         place: Where the repository has the configuration.
     """
     assert isinstance(spec.source, GitSource)
-    given: dict[str, Any] = spec.model_dump(mode="json", exclude_unset=True)
-    source = given.pop("source")
+    fields: dict[str, Any] = spec.model_dump(mode="json", exclude_unset=True)
+    source = fields.pop("source")
     # A name of C++, and the sizes: cms-tfaot needs both in the file.
-    given["model"]["name"] = spec.identifier
-    given.setdefault("compilation", {}).setdefault("batch_sizes", list(DEFAULT_BATCH_SIZES))
-    package = given.pop("package", {})  # all else there is about wheels
+    fields["model"]["name"] = spec.identifier
+    fields.setdefault("compilation", {}).setdefault("batch_sizes", list(DEFAULT_BATCH_SIZES))
+    package = fields.pop("package", {})  # all else there is about wheels
     if "weights_storage" in package:
-        given["package"] = {"weights_storage": package["weights_storage"]}
+        fields["package"] = {"weights_storage": package["weights_storage"]}
     directory = posixpath.dirname(place) or "."
     options = {key: source[key] for key in source if key not in ("git", "commit", "sha256", "path")}
     if options or spec.source.is_file or spec.verify.samples:
         for key in {"feeds", "fetches"} & options.keys():
             options[key] = dict(options[key])
         root = posixpath.relpath(".", directory)
-        given["source"] = {"directory": root, "path": spec.source.path, **options}
+        fields["source"] = {"directory": root, "path": spec.source.path, **options}
     else:
-        given["model"]["saved_model"] = f"./{posixpath.relpath(spec.source.path, directory)}"
-    return yaml.safe_dump(given, sort_keys=False, allow_unicode=True, width=100)
+        fields["model"]["saved_model"] = f"./{posixpath.relpath(spec.source.path, directory)}"
+    return yaml.safe_dump(fields, sort_keys=False, allow_unicode=True, width=100)
 
 
 def _list_model(path: Path, line: str) -> bool:

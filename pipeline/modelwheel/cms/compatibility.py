@@ -69,11 +69,11 @@ def check_model(path: Path, key: str | None, store: Store, sandbox: Sandbox) -> 
         fetched, origin = locate(path, store)
         reading, key = reading_of_unknown(origin), key or "serving_default"
     with store.scratch() as scratch, WorkerPool(scratch, 1, sandbox=sandbox) as pool:
-        found = inspect(path.name, fetched, reading, store, pool)
-    if found.signature(key) is None:
-        keys = [signature.key for signature in found.signatures]
+        inspection = inspect(path.name, fetched, reading, store, pool)
+    if inspection.signature(key) is None:
+        keys = [signature.key for signature in inspection.signatures]
         raise SpecError(f"--serving-key: the model has no signature {key!r}; {suggest(key, keys)}")
-    used = [use for use in found.ops if key in {*use.signatures, *use.beside}]
+    used = [use for use in inspection.ops if key in {*use.signatures, *use.beside}]
     return Compatibility(
         [(use.op, use.support in ("compiled", "frozen")) for use in used if use.op not in _TRIVIAL]
     )

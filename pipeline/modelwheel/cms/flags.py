@@ -85,7 +85,7 @@ def _pairs(text: str) -> Iterator[tuple[str, str]]:
 def _platform_of(triple: str) -> str:
     architecture, *rest = triple.split("-")
     architecture = _SAME_ARCHITECTURES.get(architecture, architecture)
-    known = [one.architecture for one in PLATFORMS.values() if one.system == "linux"]
+    known = [platform.architecture for platform in PLATFORMS.values() if platform.system == "linux"]
     if "linux" not in rest or any(part.startswith("musl") for part in rest):
         raise UsageError(
             f"{_OPTION}: --target_triple {triple} is not Linux with glibc, on which scram runs; "

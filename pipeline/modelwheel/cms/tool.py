@@ -128,8 +128,8 @@ def _link_objects(bundle: Path, out: Path, identifier: str, platform: Platform) 
     (library,) = (bundle / "lib" / platform.name).glob("*.a")
     by_batch: dict[int, list[Path]] = defaultdict(list)
     for path in sorted((bundle / "platforms" / platform.name / "objects").glob("*.o")):
-        if (found := _XLA_OBJECT.search(path.name)) is not None:
-            by_batch[int(found[1])].append(path)
+        if (match := _XLA_OBJECT.search(path.name)) is not None:
+            by_batch[int(match[1])].append(path)
     rest = out / f".{identifier}.a"
     shutil.copyfile(library, rest)
     try:
