@@ -42,12 +42,12 @@ def find_qemu(architecture: str) -> Path:
         EnvironmentProblemError: There is none.
     """
     names = (f"qemu-{architecture}", f"qemu-{architecture}-static")
-    found = next(filter(None, map(shutil.which, names)), None)
-    if found is None:
+    emulator = next(filter(None, map(shutil.which, names)), None)
+    if emulator is None:
         raise EnvironmentProblemError(
             f"--emulate needs {names[0]}, which is not installed; on Debian: apt-get install qemu-user"
         )
-    return Path(found)
+    return Path(emulator)
 
 
 def emulate_host(python: Path, architecture: str) -> Emulated:

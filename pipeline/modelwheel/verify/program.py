@@ -47,8 +47,8 @@ def require_passing(
         raise VerifyError(f"the test of {name} was killed by {signal_name(-code)}")
     lines = [line for line in done.text.splitlines() if line.endswith("  FAILED")]
     if not lines:
-        said = safe_lines(done.stderr.decode(errors="replace").strip())
-        raise VerifyError(f"the test of {name} failed: {said}")
+        message = safe_lines(done.stderr.decode(errors="replace").strip())
+        raise VerifyError(f"the test of {name} failed: {message}")
     asked = asked_for(manifest.model.weights_storage, replaced_in(manifest))
     raise VerifyError(
         f"the library of {name} differs from the model by more than verify.tolerance allows"

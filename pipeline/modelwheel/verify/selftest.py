@@ -183,7 +183,9 @@ def _python_of(wheel: Wheel) -> str:
 
 def replaced_in(manifest: Manifest) -> tuple[str, ...]:
     """The fusions in the model of a wheel, with who implements them."""
-    return tuple(f"{one.name!r} of {one_line(one.provider)}" for one in manifest.compiler.fusions)
+    return tuple(
+        f"{fusion.name!r} of {one_line(fusion.provider)}" for fusion in manifest.compiler.fusions
+    )
 
 
 def asked_for(weights_storage: str, replaced: Sequence[str]) -> str:
@@ -247,16 +249,16 @@ def attribute(report: Report, failed: Comparison, replaced: Sequence[str] = ()) 
     who = truth.evaluator
     if failed.circumstance is not None and failed.circumstance not in BOUNDARIES:
         return "the wheel computes something else when it is called in this way; please report it with the model"
-    if said := truth.converted.get(output):
+    if reason := truth.converted.get(output):
         return (
-            f"the conversion of the model computes something else than {who} ({said}), which no tolerance makes right; "
+            f"the conversion of the model computes something else than {who} ({reason}), which no tolerance makes right; "
             "please report it with the model"
         )
-    if said := truth.sensitive.get(output):
+    if reason := truth.sensitive.get(output):
         moved = worst_of(truth.moved).get(output)
         far = f"; up to {moved.absolute:.2g}" if moved is not None else ""
         return (
-            f"the model is sensitive on these rows ({said}{far}), so that no compiler can be judged by them; give real "
+            f"the model is sensitive on these rows ({reason}{far}), so that no compiler can be judged by them; give real "
             "rows in verify.samples, or narrower verify.ranges"
         )
     asked = asked_for(report.weights_storage, replaced)
