@@ -130,10 +130,10 @@ class Truth(JsonRecord):
         """
         # The wheel's `_reference.py` computes the same: change both or neither.
         scale = self.scales.get(output, 0.0)
-        found = min(relative, EPSILON["float32"]) * scale
+        allowed = min(relative, EPSILON["float32"]) * scale
         if output in self.narrow:
-            found = ROUNDINGS * EPSILON[self.narrow[output]] * max(largest, scale)
-        return found
+            allowed = ROUNDINGS * EPSILON[self.narrow[output]] * max(largest, scale)
+        return allowed
 
 
 NOTABLE = 2e-6
@@ -154,13 +154,13 @@ _T = TypeVar("_T", bound=Deviation)
 
 def worst_of(errors: Iterable[_T], circumstance: str | None = None) -> dict[str, _T]:
     """The largest error of each output on rows of one kind, by name."""
-    found: dict[str, _T] = {}
+    worst: dict[str, _T] = {}
     for error in errors:
         if error.circumstance != circumstance:
             continue
-        if error.output not in found or error.absolute > found[error.output].absolute:
-            found[error.output] = error
-    return found
+        if error.output not in worst or error.absolute > worst[error.output].absolute:
+            worst[error.output] = error
+    return worst
 
 
 COLUMNS = ("output", "computed by", "rows", "max abs error", "max rel error", "ulp", "changed")

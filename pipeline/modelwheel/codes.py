@@ -38,8 +38,8 @@ class Code:
 @cache
 def _exit_codes() -> Mapping[str, int]:
     """The general code of each class of errors, with its exit code."""
-    found = [value for module in (errors, process) for value in vars(module).values()]
-    classes = [value for value in found if isinstance(value, type)]
+    values = [value for module in (errors, process) for value in vars(module).values()]
+    classes = [value for value in values if isinstance(value, type)]
     return {c.code: c.exit_code for c in classes if issubclass(c, ModelwheelError)}
 
 

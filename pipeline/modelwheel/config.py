@@ -352,12 +352,12 @@ def find_repository(given: str | None, environment: Mapping[str, str] = os.envir
     Raises:
         UsageError: It is something else.
     """
-    found = given or load_config().release.repository or environment.get("GITHUB_REPOSITORY")
-    if found and not _REPOSITORY.fullmatch(found):
+    repository = given or load_config().release.repository or environment.get("GITHUB_REPOSITORY")
+    if repository and not _REPOSITORY.fullmatch(repository):
         raise UsageError(
-            f"{found!r} is not a repository on GitHub, such as org/models", code="MW205"
+            f"{repository!r} is not a repository on GitHub, such as org/models", code="MW205"
         )
-    return found or None
+    return repository or None
 
 
 def require_repository(given: str | None) -> str:
@@ -366,14 +366,14 @@ def require_repository(given: str | None) -> str:
     Raises:
         UsageError: Nothing names a repository.
     """
-    found = find_repository(given)
-    if found is None:
+    repository = find_repository(given)
+    if repository is None:
         raise UsageError(
             "no repository on GitHub given: pass --github-repository OWNER/REPOSITORY, or set "
             f"`repository` in section [release] of {FILE_NAME}; for a package index, pass --mode token",
             code="MW205",
         )
-    return found
+    return repository
 
 
 def _read(path: Path) -> Config:
@@ -398,15 +398,15 @@ def _read(path: Path) -> Config:
     except RecursionError:
         raise UsageError(f"{path}: is nested too deeply", code="MW205") from None
     except tomllib.TOMLDecodeError as error:
-        said = re.fullmatch(r"(.+) \(at line (\d+), column (\d+)\)", str(error))
-        where, wrong = (f"{path}:{said[2]}:{said[3]}", said[1]) if said else (path, error)
+        match = re.fullmatch(r"(.+) \(at line (\d+), column (\d+)\)", str(error))
+        where, wrong = (f"{path}:{match[2]}:{match[3]}", match[1]) if match else (path, error)
         raise UsageError(f"{where}: is not valid TOML: {wrong}", code="MW205") from None
 
 
 def _line_of(text: str, field: Sequence[int | str]) -> int:
     """The line of a field or, if it is not written as `name = value`, of its section; else the first."""
     section, *rest = map(str, field or ("",))
-    found, inside = 1, ""
+    section_line, inside = 1, ""
     for number, line in enumerate(text.splitlines(), start=1):
         if header := re.match(r"\s*\[+\s*([\w-]+)", line):
             inside = header[1]
@@ -414,8 +414,8 @@ def _line_of(text: str, field: Sequence[int | str]) -> int:
         if inside == section and rest and key and key[1] == rest[0]:
             return number
         if (header and inside == section) or (not inside and key and key[1] == section):
-            found = number
-    return found
+            section_line = number
+    return section_line
 
 
 _SHOULD = "Input should be"

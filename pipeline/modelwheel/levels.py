@@ -96,13 +96,13 @@ def host_levels() -> tuple[Level, ...]:
         EnvironmentProblemError: This architecture has no known level.
     """
     here = machine()
-    found = levels_of(here)
-    if not found:
+    levels = levels_of(here)
+    if not levels:
         known = ", ".join(sorted({level.architecture for level in LEVELS.values()}))
         raise EnvironmentProblemError(
             f"this machine's architecture, {here}, is not supported (supported: {known})"
         )
-    return found
+    return levels
 
 
 def cpu_level(cpuinfo: Path = Path("/proc/cpuinfo")) -> Level:
@@ -113,14 +113,14 @@ def cpu_level(cpuinfo: Path = Path("/proc/cpuinfo")) -> Level:
     Raises:
         EnvironmentProblemError: This architecture has no known level.
     """
-    found, *higher = host_levels()
+    highest, *higher = host_levels()
     flags = _read_flags(cpuinfo)
     for level in higher:
         # A level includes all below it. A hypervisor may mask a flag of a lower one.
         if not all(flags.issuperset(feature.linux) for feature in level.features):
             break
-        found = level
-    return found
+        highest = level
+    return highest
 
 
 def best_level(names: Collection[str]) -> str | None:

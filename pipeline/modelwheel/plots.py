@@ -70,9 +70,9 @@ def svg_panels(
         panels = figure.subplots(
             len(heights), sharex=True, squeeze=False, height_ratios=list(heights)
         )
-        found = list(panels[:, 0])
-        found[0].set_title(title)
-        yield found
+        axes = list(panels[:, 0])
+        axes[0].set_title(title)
+        yield axes
         content = io.BytesIO()
         figure.savefig(content, format="svg", metadata={"Date": None, "Creator": None})
     write_atomically(path, _shorten(content.getvalue()))
@@ -81,4 +81,4 @@ def svg_panels(
 def _shorten(svg: bytes) -> bytes:
     """The same picture in fewer bytes: no indentation, coordinates to a hundredth of a point."""
     lines = re.sub(rb"^ +", b"", svg, flags=re.MULTILINE)
-    return _COORDINATES.sub(lambda found: _DECIMALS.sub(rb"\1", found[0]), lines)
+    return _COORDINATES.sub(lambda match: _DECIMALS.sub(rb"\1", match[0]), lines)

@@ -84,11 +84,11 @@ def find_missing(free_bytes: int = 0, directory: Path | None = None) -> list[Mis
 
 def explain(missing: Sequence[Missing]) -> str:
     """One sentence: what is missing and what to install."""
-    sentence = f"this machine lacks {_join([each.what for each in missing])}"
+    sentence = f"this machine lacks {_join([need.what for need in missing])}"
     if sys.platform in ("darwin", "win32"):
-        fixes = list(dict.fromkeys(each.fix for each in missing if each.fix))
+        fixes = list(dict.fromkeys(need.fix for need in missing if need.fix))
         return f"{sentence}; {_join(fixes)}" if fixes else sentence
-    packages = [each.debian for each in missing if each.debian]
+    packages = [need.debian for need in missing if need.debian]
     if packages:
         sentence += f"; on Debian and Ubuntu: apt install {' '.join(packages)}"
     return sentence
@@ -157,12 +157,12 @@ def has_visual_studio() -> bool:
     # `-products *`: by default vswhere does not list the Build Tools.
     options = ("-products", "*", "-requires", tools, "-property", "installationPath")
     try:
-        found = subprocess.run(
+        done = subprocess.run(
             [vswhere, *options], capture_output=True, timeout=_TIMEOUT, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
         return False
-    return bool(found.stdout.strip())
+    return bool(done.stdout.strip())
 
 
 def _no_compiler(detail: str) -> Missing:
@@ -187,8 +187,8 @@ def check_disk(free_bytes: int, directory: Path) -> Missing | None:
     free = shutil.disk_usage(existing).free
     if free >= free_bytes:
         return None
-    wanted, found = (f"{size / 1e9:.1f} GB" for size in (free_bytes, free))
-    return Missing(f"{wanted} of free disk space in {existing} (it has {found})")
+    wanted, present = (f"{size / 1e9:.1f} GB" for size in (free_bytes, free))
+    return Missing(f"{wanted} of free disk space in {existing} (it has {present})")
 
 
 def _join(parts: Sequence[str]) -> str:

@@ -150,14 +150,14 @@ def _choose_platforms(
         return (host_platform(),)
     if not wanted:
         left = [platform for name, platform in PLATFORMS.items() if name in allowed]
-        found = tuple(p for p in left if spec.resolve_levels(p.architecture))
-        if not found:
+        buildable = tuple(p for p in left if spec.resolve_levels(p.architecture))
+        if not buildable:
             raise UsageError(
                 f"there is nothing to build: {spec.path} has no CPU levels of "
                 f"{' or '.join(p.name for p in left)}; check `targets`, and [build] platforms in modelwheel.toml",
                 code="MW204",
             )
-        return found
+        return buildable
     for name in wanted:
         if name not in PLATFORMS:
             known = ", ".join(PLATFORMS)
@@ -228,5 +228,5 @@ def _choose_sizes(spec: Spec, sizes: tuple[int, ...], wanted: Collection[int]) -
 
 def _require_rules(spec: Spec, sizes: tuple[int, ...]) -> None:
     """The spec itself has checked its rules if it names batch sizes."""
-    for found in spec.batching.find_uncompiled(sizes):
-        raise SpecError(f"{spec.path}: batching.rules: {found.wrong}. {found.hint}")
+    for mistake in spec.batching.find_uncompiled(sizes):
+        raise SpecError(f"{spec.path}: batching.rules: {mistake.wrong}. {mistake.hint}")

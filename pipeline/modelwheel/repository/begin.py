@@ -124,8 +124,8 @@ def _read(path: Path) -> str | None:
 
 def _find_slug(directory: Path) -> str:
     """`OWNER/REPOSITORY` of the remote `origin`, if that is on GitHub; else empty."""
-    found = _GITHUB.fullmatch(_git(directory, "remote", "get-url", "origin"))
-    return found[1] if found else ""
+    match = _GITHUB.fullmatch(_git(directory, "remote", "get-url", "origin"))
+    return match[1] if match else ""
 
 
 def _git(directory: Path, *arguments: str) -> str:

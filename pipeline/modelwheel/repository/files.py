@@ -104,7 +104,7 @@ def _words(answers: Answers) -> dict[str, str]:
     tool = source.removeprefix("https://github.com/")
     slug = answers.slug or "OWNER/REPOSITORY"
     owner, _, name = slug.partition("/")
-    glibc = [each for each in WHEEL_PLATFORMS.values() if each.libc != "musl"]
+    glibc = [platform for platform in WHEEL_PLATFORMS.values() if platform.libc != "musl"]
     words = {
         "actions": f"{tool}/.github/actions",
         "at": f"@v{__version__}",

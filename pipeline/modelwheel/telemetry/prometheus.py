@@ -114,9 +114,9 @@ def serve(metrics: Metrics, host: str, port: int) -> Iterator[str]:
     try:
         server, thread = start_http_server(port, host, registry=metrics.registry)
     except (OSError, OverflowError) as error:
-        said = getattr(error, "strerror", None) or error
+        reason = getattr(error, "strerror", None) or error
         raise EnvironmentProblemError(
-            f"metrics cannot be served at {host}:{port}: {said}; choose another port"
+            f"metrics cannot be served at {host}:{port}: {reason}; choose another port"
         ) from None
     try:
         shown = f"[{host}]" if ":" in host else host
