@@ -10,12 +10,14 @@ from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from modelwheel.compiler.ir.graph import Graph, Join, Node, Piece, Region, Value
+from modelwheel.compiler.ir.hlo import Module
 from modelwheel.dtypes import ElementType
 from modelwheel.program import ops
 from modelwheel.program.arrays import Allocation, Slice
 from modelwheel.program.expr import Expression
 from modelwheel.program.steps import Step
 from modelwheel.program.view import View
+from tests.support.hlo_values import value_of
 
 Bytes: TypeAlias = NDArray[np.uint8]
 _TYPES: Mapping[ElementType, Any] = {
@@ -42,6 +44,7 @@ def run_steps(
     allocations: Sequence[Allocation],
     contents: Mapping[int, bytes],
     results: Sequence[Slice],
+    module: Module | None = None,
 ) -> list[bytes]:
     """The results of a program.
 
@@ -50,11 +53,12 @@ def run_steps(
         allocations: Its memory; what is in it at first is different in each byte.
         contents: What parameters and constants hold, by allocation.
         results: What is read in the end.
+        module: What kernels compute that have the name of one of its instructions.
     """
     memory = {a.index: _garbage(a.size, a.index) for a in allocations}
     for index, content in contents.items():
         memory[index][:] = np.frombuffer(content, np.uint8)
-    _run(steps, memory, 0)
+    _run(steps, memory, 0, module)
     return [_bytes(memory[p.allocation], p.offset, p.size) for p in results]
 
 
@@ -71,36 +75,46 @@ def _bytes(buffer: Bytes, offset: int, size: int) -> bytes:
     return buffer[offset : offset + size].tobytes()
 
 
-def _run(steps: Sequence[Step], memory: Mapping[int, Bytes], iteration: int) -> None:
+def _run(
+    steps: Sequence[Step], memory: Mapping[int, Bytes], iteration: int, module: Module | None
+) -> None:
     def found(view: View) -> NDArray[Any]:
         return elements(memory[view.slice.allocation], view, iteration)
 
     for step in steps:
         if isinstance(step.op, ops.While):
             for number in range(step.op.iterations):
-                _run(step.regions[-1], memory, number)
+                _run(step.regions[-1], memory, number, module)
         elif isinstance(step.op, ops.Conditional):
-            _run(step.regions[int(found(step.inputs["index"]))], memory, iteration)
+            _run(step.regions[int(found(step.inputs["index"]))], memory, iteration, module)
         elif step.regions:
             for region in reversed(step.regions):  # in any order
-                _run(region, memory, iteration)
+                _run(region, memory, iteration, module)
         else:
             compute(
                 step.op,
                 {name: found(view) for name, view in step.inputs.items()},
                 {name: found(view) for name, view in step.outputs.items()},
+                module,
             )
 
 
 def compute(
-    op: Any, inputs: Mapping[str, NDArray[Any]], outputs: Mapping[str, NDArray[Any]]
+    op: Any,
+    inputs: Mapping[str, NDArray[Any]],
+    outputs: Mapping[str, NDArray[Any]],
+    module: Module | None = None,
 ) -> None:
     """Writes the results of an operation.
 
-    A kernel called `update` changes the first four bytes of its result; others write a mixture of their arguments.
+    A kernel with the name of an instruction computes its value. One called `update` changes the first four bytes of its
+    result; others write a mixture of their arguments.
     """
     read = {name: value.copy() for name, value in inputs.items()}
     match op:
+        case ops.Kernel() if module and (instruction := module.instruction(op.symbol)):
+            found = value_of(instruction, [value.tobytes() for value in read.values()])
+            outputs["result0"][:] = np.frombuffer(found, np.uint8)
         case ops.Kernel(symbol="update"):
             outputs["result0"][:4] = _mixed(list(read.values()), 4)
         case ops.Kernel():
@@ -112,13 +126,42 @@ def compute(
             product = read["lhs"] @ read["rhs"]
             if "accumulator" in outputs:
                 outputs["accumulator"][...] = product
-            outputs["out"][...] = product + read.get("addend", np.float32(0))
+            outputs["out"][...] = _finished(product, op.epilogue, read)
+        case ops.Pooling():
+            outputs["output"][...] = _pooled(op, read["input"], outputs["output"].shape)
         case ops.Elementwise():
             values = evaluate(op.code, list(read.values()))
             for result, value in zip(outputs.values(), values, strict=True):
                 result[...] = value
         case _:
             raise TypeError(f"a {op.kind} is not interpreted")
+
+
+def _finished(
+    product: NDArray[Any], epilogue: ops.Epilogue | None, read: Mapping[str, NDArray[Any]]
+) -> NDArray[Any]:
+    """A product after its epilogue."""
+    for role, apply in (
+        ("bias", np.add),
+        ("scale", np.multiply),
+        ("shift", np.add),
+        ("addend", np.add),
+    ):
+        if role in read:
+            product = apply(product, read[role])
+    if epilogue is not None and epilogue.low is not None:
+        product = np.maximum(product, np.float32(epilogue.low))
+    if epilogue is not None and epilogue.activation == "tanh":
+        product = np.tanh(product)
+    return product
+
+
+def _pooled(op: ops.Pooling, images: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    """Windows of one element."""
+    assert op.window == op.stride == (1, 1)
+    assert op.pad_low == (0, 0)
+    scaled: NDArray[Any] = images * np.float32(op.in_factor) * np.float32(op.factor)
+    return scaled.reshape(shape)
 
 
 def _mixed(parts: Sequence[NDArray[Any]], size: int) -> Bytes:
@@ -160,12 +203,13 @@ def evaluate(code: Expression, reads: Sequence[NDArray[Any]]) -> list[Any]:
 
 def run_graph(graph: Graph, contents: Mapping[int, bytes]) -> list[bytes]:
     """The results of a graph. Each value has memory of its own."""
-    return _GraphRun(contents).results(graph)
+    return _GraphRun(contents, graph.module).results(graph)
 
 
 class _GraphRun:
-    def __init__(self, contents: Mapping[int, bytes]) -> None:
+    def __init__(self, contents: Mapping[int, bytes], module: Module | None) -> None:
         self._contents = contents
+        self._module = module
         self._buffers: dict[Value, Bytes] = {}
 
     def results(self, graph: Graph) -> list[bytes]:
@@ -199,7 +243,8 @@ class _GraphRun:
             name: elements(self._of(one.value), one.view, iteration).copy()
             for name, one in node.inputs.items()
         }
-        for result in node.outputs.values():
+        # Sums are where the result is; they say nothing of what else is there.
+        for result in sorted(node.outputs.values(), key=lambda one: one.base is not None):
             buffer = _garbage(result.value.size, 7)
             if result.base is not None:
                 at = result.base.at
@@ -214,7 +259,7 @@ class _GraphRun:
             name: elements(self._of(one.value), one.view, iteration)
             for name, one in node.outputs.items()
         }
-        compute(node.op, inputs, outputs)
+        compute(node.op, inputs, outputs, self._module)
 
     def _loop(self, node: Node, loop: ops.While) -> None:
         state = [self._initial(one.value, one.initial) for one in node.carried]

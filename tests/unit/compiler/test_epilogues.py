@@ -288,6 +288,26 @@ def test_a_product_whose_operand_is_overwritten_meanwhile_does_not_wait() -> Non
     assert sum(" = kernel " in line for line in lines) == 3
 
 
+def test_an_addend_is_not_put_where_the_operands_still_are() -> None:
+    """XLA has it, and the sum, over the old state, which the product has read by then."""
+    late = ("array = f32[2,8] parameter(3)\n", "")
+    graph = _graph(
+        RESIDUAL,
+        *SQUARE,
+        late,
+        _between("array = f32[2,8] negate(spare)"),
+        at={"array": "x", "f": "x"},
+        loops=True,
+        results=("x",),
+        x="temporary",
+    )
+    _, _, kernel, product, _ = _fused(graph)
+    assert (" = kernel " in kernel, " = dot " in product) == (True, True)
+    ((loop,), _) = assign(graph)
+    _, step = loop.regions[1]
+    assert not overlap(step.inputs["addend"].slice, step.inputs["lhs"].slice)
+
+
 # --- products with a vector -----------------------------------------------------------------------
 
 VECTOR = """

@@ -80,10 +80,14 @@ class _Memory:
         self._trusted = not graph.changed
         for node in graph.walk():
             self._tie_what_must_be(node)
+        self._blocks: dict[Value, list[Value]] = {}
+        """The values of each, by the first."""
+        for value in self._lifetimes.values:
+            self._blocks.setdefault(self._first(value)[0], []).append(value)
         for node in graph.walk():
             for value, piece in in_place(node):
-                if self._lifetimes.ends(piece, node) and self._may_meet(value, piece.value):
-                    self._tie(node, value, piece)
+                if self._lifetimes.ends(piece, node):
+                    self._replace(node, value, piece)
 
     def places(self, shared: int) -> tuple[dict[Value, Slice], int]:
         """Where each value is, and the bytes of the shared allocation."""
@@ -128,9 +132,7 @@ class _Memory:
         """Puts results over the addends of their products where that pays and nobody needs what was there."""
         fixed = {piece.value for piece, _ in self._graph.results}
         temporary = {a.index for a in self._graph.allocations if a.kind == "temporary"}
-        blocks: dict[Value, list[Value]] = {}
         for value in self._lifetimes.values:
-            blocks.setdefault(self._first(value)[0], []).append(value)
             if value.home is not None and value.home.allocation not in temporary:
                 fixed.add(value)
         replaced = 0
@@ -138,16 +140,22 @@ class _Memory:
             if (found := over_addend(node)) is None:
                 continue
             value, piece = found
-            first, second = self._first(value)[0], self._first(piece.value)[0]
-            if first is second or not fixed.isdisjoint(blocks[first] + blocks[second]):
-                continue
-            may = self._may_meet(value, piece.value)
-            if may and self._may_replace(value, piece, blocks[first], blocks[second]):
-                self._tie(node, value, piece)
-                blocks[first] += blocks.pop(second)
-                replaced += 1
+            blocks = {self._first(one)[0] for one in (value, piece.value)}
+            if all(fixed.isdisjoint(self._blocks[one]) for one in blocks):
+                replaced += self._replace(node, value, piece)
         self._trusted &= not replaced
         return replaced
+
+    def _replace(self, node: Node, value: Value, piece: Piece) -> bool:
+        """Puts a result where an operand ends, if it is not there already and nothing else is; returns whether it has."""
+        first, second = self._first(value)[0], self._first(piece.value)[0]
+        if first is second or not self._may_meet(value, piece.value):
+            return False
+        if not self._may_replace(value, piece, self._blocks[first], self._blocks[second]):
+            return False
+        self._tie(node, value, piece)
+        self._blocks[first] += self._blocks.pop(second)
+        return True
 
     def _may_replace(
         self, value: Value, piece: Piece, ours: Sequence[Value], theirs: Sequence[Value]
