@@ -10,7 +10,9 @@ from modelwheel.compiler.ir.loops.counters import Linear, count
 from modelwheel.compiler.passes.counted_loops import CountLoops
 from modelwheel.compiler.passes.loop_products import HoistProducts
 from modelwheel.program.arrays import Allocation, Slice, overlap
-from modelwheel.program.ops import Epilogue
+from modelwheel.program.expr import Expression, Operation
+from modelwheel.program.ops import Elementwise, Epilogue
+from modelwheel.program.steps import Step
 from modelwheel.program.view import View
 from tests.support.graphs import lines_after
 from tests.support.modules import Emission
@@ -325,6 +327,34 @@ def test_an_epilogue_comes_along_if_it_has_values_for_columns(rows: int, step: i
         "{lhs_contracting=[1], rhs_contracting=[0], epilogue={}}"
     )
     assert f"kernel %3{'+128i' if step > 0 else '+512-128i'} u8[128]" in after
+
+
+@pytest.mark.parametrize(("is_chain", "rewrites"), [(True, 1), (False, 0)])
+def test_chains_read_parts_that_are_not_aligned(is_chain: bool, rewrites: int) -> None:
+    window = part(X, 0, 64).model_copy(update={"step": 64, "iterations": 5})
+    out = dense((1, 10), A)
+    target = part(Y, 0, 40).model_copy(update={"step": 40, "iterations": 5})
+    code = Expression(
+        operations=(Operation(opcode="read"), Operation(opcode="tanh", operands=(0,))), results=(1,)
+    )
+    chain = Step(
+        op=Elementwise(code=code),
+        inputs={"read0": out},
+        outputs={"write0": out.model_copy(update={"slice": target})},
+    )
+    product = dot(View.dense(window, FLOAT, (1, 16)), dense((16, 10), W), out)
+    steps = [loop(product, chain if is_chain else kernel(out.slice, target), trip_count=5)]
+    sizes = {A: 4096, X: 320, B: 1024, W: 640, Y: 200}
+    graph = lift(
+        steps,
+        [
+            Allocation(index=index, size=size, kind="temporary" if index == A else "parameter")
+            for index, size in sizes.items()
+        ],
+        [part(Y, 0, 200)],
+    )
+    lines = lines_after(HoistProducts(), graph, rewrites=rewrites)
+    assert any("elementwise %2+40i f32[1,10]" in line for line in lines) is is_chain
 
 
 def test_loops_in_loops_are_counted_too() -> None:

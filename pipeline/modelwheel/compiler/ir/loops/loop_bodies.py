@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from ....program.aliases import has_all_bytes
 from ....program.arrays import ALIGNMENT
-from ....program.ops import Convolution, Dot, While
+from ....program.ops import Convolution, Dot, Elementwise, While
 from ..graph import Carried, Graph, Join, Node, Operand, Value
 
 
@@ -46,7 +46,8 @@ def may_be_elsewhere(loop: Node, value: Value, place: Operand) -> bool:
         reads += sum(operand.value is value for operand in node.inputs.values())
     # Others leave bytes of it as they are, or have it as their state.
     return reads == len(value.users) and (
-        _is_aligned(place) or all(isinstance(node.op, Dot | Convolution) for node in value.users)
+        _is_aligned(place)
+        or all(isinstance(node.op, Dot | Convolution | Elementwise) for node in value.users)
     )
 
 
