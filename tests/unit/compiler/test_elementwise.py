@@ -300,6 +300,28 @@ def test_the_step_of_a_layer_reads_its_mask_and_writes_its_state_to_both_places(
     ]
 
 
+def test_kernels_may_take_their_part_of_an_array_themselves() -> None:
+    """So XLA does with products that it has moved out of the loop itself."""
+    inside = (
+        "  x = f32[3,16] parameter(0)\n  bias = f32[16] parameter(1)\n",
+        (
+            "  array = f32[4,3,16] parameter(0)\n"
+            "  bias = f32[16] parameter(1)\n"
+            "  i = s32[] parameter(2)\n"
+            "  zero = s32[] constant(0)\n"
+            "  part3 = f32[1,3,16] dynamic-slice(array, i, zero, zero), dynamic_slice_sizes={1,3,16}\n"
+            "  x = f32[3,16] bitcast(part3)\n"
+        ),
+    )
+    emission = Emission(LAYER, inside, ("fusion(x, bias)", "fusion(source, bias, i)"))
+    graph = emission.graph(["last", "all"], last="output", all="output")
+    CountLoops().run(graph)
+    lines = lines_after(ChainElementwise(), graph, rewrites=1)
+    (step,) = (line for line in lines if "elementwise" in line)
+    assert "%0+192i f32[3,8]{16,1}, " in step
+    assert "%0+192i f32[3,8]{16,1}@8, " in step
+
+
 def test_a_mask_that_is_too_short_is_read_by_a_kernel() -> None:
     """XLA takes its last row again."""
     graph = Emission(LAYER, ("pred[4,3]", "pred[3,3]")).graph(

@@ -218,6 +218,8 @@ class Reader:
                 return self._broadcast(node, start)
             case "slice":
                 return self._slice(node, start)
+            case "dynamic-slice" if (window := self._window(node)) is not None:
+                return self.source.read(self.code, window, start, shape.dimensions[-1])
             case opcode if opcode in _ARITHMETIC:
                 return self._of(_ARITHMETIC[opcode], operands, node, start)
             case "select":
@@ -291,7 +293,11 @@ class Reader:
         source = behind_bitcasts(operand)
         if source.opcode == "parameter":
             return self.source.mask(self.code, self._arguments[source.parameter_number])
+        where = self._window(source)
+        return None if where is None else self.source.mask(self.code, where)
+
+    def _window(self, node: Instruction) -> Operand | None:
+        """The part of an array that an iteration reads, if an instruction is that."""
         if self.counters is None:
             return None
-        where = part_of(self.counters, self.instruction, self.kernel, source)
-        return None if where is None else self.source.mask(self.code, where)
+        return part_of(self.counters, self.instruction, self.kernel, node)
