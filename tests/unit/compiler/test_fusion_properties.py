@@ -109,12 +109,22 @@ class Maker:
 
     def add(self) -> None:
         """Adds an instruction, or some that belong together."""
-        name, last = f"v{len(self.names)}", [*self.widths][-1]
-        kind = self.random.choice([*["dot"] * 6, "pool", "negate", *FUSIONS])
+        last = [*self.widths][-1]
+        kind = self.random.choice([*["dot"] * 6, "pool", "negate", "pooled", *FUSIONS])
         if self.widths[last] > 4:
-            kind = "dot"
-        count, _ = FUSIONS.get(kind, (1, ""))
-        read = [last if self.widths[last] > 4 else self.read() for _ in range(count)]
+            self.emit("dot", last)
+        elif kind == "pooled":
+            # What a pooling reads, beside a product of what it computes.
+            values = self.emit("dense", self.emit("dot", self.read()))
+            product = self.emit("dot", self.emit("pool", values))
+            self.emit(self.random.choice(["beside", "three"]), product, values)
+        else:
+            count, _ = FUSIONS.get(kind, (1, ""))
+            self.emit(kind, *(self.read() for _ in range(count)))
+
+    def emit(self, kind: str, *read: str) -> str:
+        """Adds an instruction; returns its name."""
+        name = f"v{len(self.names)}"
         width, arguments = WIDTHS.get(kind, 4), ", ".join(read)
         shape = f"f32[4,{width}]"
         match kind:
@@ -136,6 +146,7 @@ class Maker:
             self.lines.append(f"  {name}m = {shape} bitcast({name})")
             name += "m"
         self.widths[name] = width
+        return name
 
     def read(self) -> str:
         """A value; the last ones are the likeliest."""
