@@ -169,9 +169,6 @@ class Convolution(Op):
     epilogue: Epilogue | None = omitted(None)
 
 
-Product: TypeAlias = Dot | Convolution
-
-
 class Strips(Op):
     """Convolutions of each other's results, computed some rows at a time without the memory between them.
 

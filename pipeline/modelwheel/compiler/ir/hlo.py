@@ -242,11 +242,6 @@ class Module:
             found += behind
         return found
 
-    def only_use(self, instruction: Instruction, user: Instruction) -> int | None:
-        """The number of the operand of `user` that a value is, if nothing else uses it; bitcasts are looked through."""
-        uses = self.uses(instruction)
-        return uses[0][1] if uses is not None and [one for one, _ in uses] == [user] else None
-
     @cached_property
     def _by_name(self) -> dict[str, Instruction]:
         return {instruction.name: instruction for instruction in self.instructions}

@@ -56,7 +56,7 @@ PIPELINE: tuple[Pass, ...] = (
     FuseEpilogues(),  # Before products are put together or moved: they are final then.
     WritePieces(),  # The products whose results are copied have their epilogues.
     ChainElementwise(),  # Kernels that are part of products are gone.
-    HoistProducts(),  # Chains may read any part of its results, XLA's kernels only aligned ones.
+    HoistProducts(),  # Chains may read any part of their results, XLA's kernels only aligned ones.
     FuseEmbeddingBags(),  # Looks for steps that are decoded already: anywhere before the last.
     DecodeScalings(),  # Kernels that are left here are part of no product and of no chain.
     SumInResults(),  # Before strips and branches are made, whose memory it is otherwise.
