@@ -6,6 +6,7 @@ server that holds the files: clocks of other machines may differ, and nobody com
 
 from __future__ import annotations
 
+import atexit
 import json
 import logging
 import os
@@ -56,8 +57,7 @@ class Lease:
 
     def __init__(self, backend: Backend, renewal: float = RENEWAL_SECONDS) -> None:
         self._backend, self._renewal = backend, renewal
-        # Entered twice if a store is thrown away while its lease is written.
-        self._guard = threading.RLock()
+        self._guard = threading.Lock()
         self._ended = threading.Event()
         self._name = ""
         self._started: float | None = None
@@ -81,14 +81,27 @@ class Lease:
             self._owner = os.getpid()
             thread = threading.Thread(target=self._renew, args=(self._ended,), daemon=True)
             thread.start()
+            atexit.register(self.release)
 
     def release(self) -> None:
         """Ends the lease, if this process has one; a file that cannot be removed now expires."""
+        self._end(self._ended)
+
+    def abandon(self) -> None:
+        """Lets the thread that renews the lease end it, and waits for nothing.
+
+        Garbage may be collected in any thread, also in that of the object store's library, for which the others wait.
+        """
+        self._ended.set()
+
+    def _end(self, ended: threading.Event) -> None:
+        """Ends the lease, unless it is another one by now."""
         with self._guard:
-            if self._owner != os.getpid():
+            if self._owner != os.getpid() or self._ended is not ended:
                 return
             self._owner = 0
-            self._ended.set()
+            ended.set()
+            atexit.unregister(self.release)
             with suppress(StoreError):
                 self._backend.remove(self._name)
 
@@ -97,6 +110,7 @@ class Lease:
             with self._guard:
                 if not ended.is_set():
                     self._write()
+        self._end(ended)
 
     def _find_start(self) -> None:
         """Notes when the lease was written first, which only the server knows."""

@@ -78,7 +78,7 @@ class Store:
         self.backend: Backend = backend or DirectoryBackend(self.root, self._scratch)
         self.lease = Lease(self.backend)
         # Also if nobody closes this store.
-        weakref.finalize(self, self.lease.release)
+        weakref.finalize(self, self.lease.abandon)
         # A release names its own store as everybody's upstream.
         self.upstream = [place for place in policy.upstream if not self._is_own(place)]
         copies = self.root / "remote"

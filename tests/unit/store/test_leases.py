@@ -5,15 +5,19 @@ from __future__ import annotations
 import gc
 import json
 import os
+import threading
 import time
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from modelwheel.errors import StoreError
+from modelwheel.store.backends.directory import DirectoryBackend
 from modelwheel.store.keys import action_key
 from modelwheel.store.leases import LIFETIME_SECONDS, TOLERANCE_SECONDS, Lease, live
+from modelwheel.store.scratch import ScratchSpace
 from modelwheel.store.store import Store
 from modelwheel.store.upkeep.garbage import collect_garbage
 from tests.support import stores
@@ -68,7 +72,32 @@ def test_a_store_that_is_thrown_away_has_no_lease(store: Store) -> None:
     assert len(live(store.backend)) == 1
     del other
     gc.collect()
-    assert live(store.backend) == []
+    wait_until(lambda: live(store.backend) == [])
+
+
+def test_a_store_that_is_thrown_away_waits_for_nobody(tmp_path: Path) -> None:
+    """What the library of an object store does in a thread of its own, others wait for; garbage is collected there too."""
+    waited: list[bool] = []
+
+    class Backend(DirectoryBackend):
+        def write(self, name: str, content: bytes) -> None:
+            super().write(name, content)
+            thread = threading.Thread(target=finalizer, daemon=True)
+            thread.start()
+            thread.join(10)
+            waited.append(thread.is_alive())
+
+    store = Store(tmp_path, backend=Backend(tmp_path, ScratchSpace(tmp_path / "tmp")))
+    (finalizer,) = (one for one in gc.get_objects() if _finalizes(one, store))
+    store.lease.hold()
+    assert waited == [False]
+
+
+def _finalizes(one: object, store: Store) -> bool:
+    if type(one) is not weakref.finalize:
+        return False
+    alive = one.peek()
+    return alive is not None and alive[0] is store
 
 
 def test_a_lease_is_renewed_and_keeps_its_start(store: Store) -> None:
