@@ -15,7 +15,7 @@ from .view import View
 from .walk import slices, total, walk
 
 PROGRAM_VERSION = 46
-"""Raised when a field of a program, step or operation changes its meaning; part of every compile key."""
+"""Raised when a field changes its meaning, or a pass what it makes of a program; part of every compile key."""
 
 
 class Program(JsonRecord):

@@ -17,6 +17,17 @@ class Directory(NamedTuple):
     """Pattern of the file at its top."""
 
 
+class Libraries(NamedTuple):
+    """Whose code runs in each job that reads a model: a message names it if it crashes."""
+
+    inspect: str = "TensorFlow"
+    freeze: str = "TensorFlow"
+    reference: str = "TensorFlow"
+
+
+_TENSORFLOW = Libraries()
+
+
 @dataclass(frozen=True)
 class Format:
     """One row of `FORMATS`."""
@@ -29,6 +40,7 @@ class Format:
     """Of a format whose models may be directories."""
     options: frozenset[str] = frozenset()
     """Fields of `source` that only some formats have."""
+    libraries: Libraries = _TENSORFLOW
 
 
 FORMATS: Mapping[str, Format] = {
@@ -45,13 +57,25 @@ FORMATS: Mapping[str, Format] = {
             {"feeds", "fetches", "constants", "config", "checkpoint", "freeze_saver"}
         ),
     ),
-    "keras": Format("Keras", (".keras", ".h5", ".hdf5")),
-    "stablehlo": Format("StableHLO", (".mlir", ".mlirbc", ".stablehlo", ".jax")),
+    "keras": Format(
+        "Keras", (".keras", ".h5", ".hdf5"), libraries=Libraries(inspect="Keras", freeze="Keras")
+    ),
+    "stablehlo": Format(
+        "StableHLO",
+        (".mlir", ".mlirbc", ".stablehlo", ".jax"),
+        libraries=Libraries(inspect="MLIR", freeze="MLIR"),
+    ),
     # A directory has the weights of the model in files of their own.
     "onnx": Format(
-        "ONNX", (".onnx",), Directory("an ONNX model", "*.onnx"), frozenset({"constants"})
+        "ONNX",
+        (".onnx",),
+        Directory("an ONNX model", "*.onnx"),
+        frozenset({"constants"}),
+        Libraries(inspect="onnx", reference="ONNX Runtime"),
     ),
-    "pytorch": Format("PyTorch", (".pt2",)),
+    "pytorch": Format(
+        "PyTorch", (".pt2",), libraries=Libraries("torch-mlir", "torch-mlir", "PyTorch")
+    ),
 }
 """The formats by their names in a spec."""
 

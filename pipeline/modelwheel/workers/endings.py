@@ -184,22 +184,8 @@ def _fix_of(job: Job | None, place: str) -> str:
     wrong = (
         f"correct {one_line(place)}" if place else "look for extreme sizes and deep nesting in it"
     )
-    return (
-        f"; {_PROGRAMS[job.request.reading.format][job.kind]} itself fails at this file: {wrong}, or export "
-        "the model again"
-    )
-
-
-_TENSORFLOW = {"inspect": "TensorFlow", "freeze": "TensorFlow", "reference": "TensorFlow"}
-_PROGRAMS = {
-    "saved_model": _TENSORFLOW,
-    "graph_def": _TENSORFLOW,
-    "keras": {**_TENSORFLOW, "inspect": "Keras", "freeze": "Keras"},
-    "stablehlo": {**_TENSORFLOW, "inspect": "MLIR", "freeze": "MLIR"},
-    "onnx": {"inspect": "onnx", "freeze": "TensorFlow", "reference": "ONNX Runtime"},
-    "pytorch": {"inspect": "torch-mlir", "freeze": "torch-mlir", "reference": "PyTorch"},
-}
-"""Whose code runs in a job, by format."""
+    library: str = getattr(FORMATS[job.request.reading.format].libraries, job.kind)
+    return f"; {library} itself fails at this file: {wrong}, or export the model again"
 
 
 def _describe(job: Job) -> str:

@@ -1,4 +1,4 @@
-// src/kernels/convolution/decomposed.cpp - what convolution_decomposed.h declares `extern template`, for one level and
+// src/kernels/convolution/decomposed.cpp - what decomposed.h declares `extern template`, for one level and
 // element type.
 #include "kernels/convolution/decomposed.h"
 

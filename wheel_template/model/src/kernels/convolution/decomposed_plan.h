@@ -1,4 +1,4 @@
-// src/kernels/convolution/decomposed_plan.h - how convolution_decomposed.h cuts a convolution with long windows, what
+// src/kernels/convolution/decomposed_plan.h - how decomposed.h cuts a convolution with long windows, what
 // that costs, and which convolutions it computes.
 #pragma once
 

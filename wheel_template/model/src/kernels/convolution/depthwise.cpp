@@ -1,4 +1,4 @@
-// src/kernels/convolution/depthwise.cpp - what convolution_depthwise.h declares `extern template`, for one level and
+// src/kernels/convolution/depthwise.cpp - what depthwise.h declares `extern template`, for one level and
 // element type.
 #include "kernels/convolution/depthwise.h"
 

@@ -1,4 +1,4 @@
-// src/kernels/convolution/windows.cpp - what convolution_gemm.h declares `extern template`, for one level and element
+// src/kernels/convolution/windows.cpp - what windows.h declares `extern template`, for one level and element
 // type.
 #include "kernels/convolution/windows.h"
 

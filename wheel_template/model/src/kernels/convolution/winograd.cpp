@@ -1,4 +1,4 @@
-// src/kernels/convolution/winograd.cpp - what convolution_winograd.h declares `extern template`, for one level and
+// src/kernels/convolution/winograd.cpp - what winograd.h declares `extern template`, for one level and
 // element type.
 #include "kernels/convolution/winograd.h"
 
