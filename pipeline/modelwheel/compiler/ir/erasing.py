@@ -87,19 +87,19 @@ class _Live:
 
 def sources(node: Node, carried: Carried, value: Value) -> Iterator[Piece]:
     """The values that become one value of some state: that after a node, or one that a region of a loop finds."""
-    found: list[Piece | None]
+    pieces: list[Piece | None]
     if not isinstance(node.op, While):
-        found = list(carried.results)
+        pieces = list(carried.results)
     else:
         (condition, body), first = carried.results, carried.arguments[0]
         # The condition runs first, on what was before or what the body left; then the body, or what is after the loop.
         if first is not None and value is not first:
-            found = [condition]
+            pieces = [condition]
         elif value is carried.value and node.op.trip_count:
-            found = [body]
+            pieces = [body]
         else:
-            found = [carried.initial, body]
-    yield from (piece for piece in found if piece is not None)
+            pieces = [carried.initial, body]
+    yield from (piece for piece in pieces if piece is not None)
 
 
 def _sweep(graph: Graph, region: Region, live: _Live, *, joins_only: bool) -> int:

@@ -215,10 +215,10 @@ class Graph:
 
     def merged(self, op: AnyOp, nodes: Sequence[Node]) -> Node:
         """A node, without operands, that does the work of several: it covers what they do."""
-        node = Node(op, operations=sum(one.operations for one in nodes))
-        node.covers = frozenset(name for one in nodes for name in one.covers)
+        node = Node(op, operations=sum(member.operations for member in nodes))
+        node.covers = frozenset(name for member in nodes for name in member.covers)
         own = origin_of(self.module, self.instructions(node)) if self.module else ""
-        node.origin = own or join_names(*(one.origin for one in nodes))
+        node.origin = own or join_names(*(member.origin for member in nodes))
         return node
 
     # --- mutators --------------------------------------------------------------------------------
@@ -259,13 +259,13 @@ class Graph:
             ValueError: The nodes are in several regions, or a value is left that nobody computes.
         """
         region = nodes[-1].region
-        if region is None or any(one.region is not region for one in nodes):
+        if region is None or any(old.region is not region for old in nodes):
             raise ValueError("nodes that one replaces are in one region")
         region.nodes.insert(region.nodes.index(at or nodes[-1]), node)
-        for one in nodes:
-            self.detach(one)
+        for old in nodes:
+            self.detach(old)
         self._attach(region, node)
-        left = [value for one in nodes for value in one.values if value not in set(node.values)]
+        left = [value for old in nodes for value in old.values if value not in set(node.values)]
         if any(value.users for value in left) or any(
             piece.value in left for piece, _ in self.results
         ):
@@ -282,8 +282,8 @@ class Graph:
         loop = region.owner if region is not None else None
         if region is None or loop is None or loop.region is None:
             raise ValueError("a node outside of loops cannot move further out")
-        inside = {value for one in self.walk() if one.inside(loop) for value in one.values}
-        inside |= {value for one in loop.carried for value in one.arguments if value}
+        inside = {value for node in self.walk() if node.inside(loop) for value in node.values}
+        inside |= {value for carried in loop.carried for value in carried.arguments if value}
         views = [operand.view for operand in node.inputs.values()]
         views += [result.view for result in node.outputs.values()]
         moving = any(view.slice.step for view in views)
@@ -325,7 +325,7 @@ class Graph:
         """
         for value in node.used:
             value.users.remove(node)
-        node.inputs = {role: change(one) for role, one in node.inputs.items()}
+        node.inputs = {role: change(operand) for role, operand in node.inputs.items()}
         for role, result in node.outputs.items():
             base, near = result.base and change(result.base), tuple(map(change, result.near))
             node.outputs[role] = replace(result, base=base, near=near)
@@ -341,8 +341,8 @@ class Graph:
         node.region = region
         for value in node.values:
             value.producer = node
-        for one in node.carried:
-            for argument in one.arguments:
+        for carried in node.carried:
+            for argument in carried.arguments:
                 if argument is not None:
                     argument.producer = node
         for value in node.used:
@@ -352,8 +352,8 @@ class Graph:
         """Takes a node out of its region, with all that is in it; for those that change a graph."""
         assert node.region is not None
         for inner in node.regions:
-            for one in list(inner.nodes):
-                self.detach(one)
+            for child in list(inner.nodes):
+                self.detach(child)
         node.region.nodes.remove(node)
         for value in node.used:
             value.users.remove(node)

@@ -74,8 +74,8 @@ def _check_operands(node: Node, known: set[Value]) -> None:
         sides = (carried.arguments, carried.results) if carried.arguments else (carried.results,)
         if any(len(side) != len(node.regions) for side in sides):
             raise _error(node, "carries something that its regions do not agree about")
-        sizes = {carried.value.size, *(one.size for one in carried.arguments if one)}
-        sizes |= {one.size for one in (carried.initial, *carried.results) if one}
+        sizes = {carried.value.size, *(argument.size for argument in carried.arguments if argument)}
+        sizes |= {piece.size for piece in (carried.initial, *carried.results) if piece}
         if len(sizes) != 1:
             raise _error(node, "carries something whose size changes")
     if isinstance(node.op, Join) and len(node.op.places) != len(node.inputs):

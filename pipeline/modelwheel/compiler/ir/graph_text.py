@@ -67,8 +67,8 @@ class _Writer:
                 left = [c.results[number] for c in node.carried if c.results[number] is not None]
                 if not lines and not left:
                     continue
-                found = [c.arguments[number] for c in node.carried if c.arguments]
-                arguments = ", ".join(self._name(value) for value in found if value is not None)
+                values = [c.arguments[number] for c in node.carried if c.arguments]
+                arguments = ", ".join(self._name(value) for value in values if value is not None)
                 yield _INDENT * (depth + 1) + name + (f"({arguments})" if arguments else "") + ":"
                 yield from lines
                 if left:
@@ -77,11 +77,13 @@ class _Writer:
 
     def _node(self, node: Node) -> str:
         outputs = named_operands(node.op.OUTPUTS, node.outputs, self._result)
-        values = ", ".join(self._name(one.value) for one in node.carried)
+        values = ", ".join(self._name(variable.value) for variable in node.carried)
         inputs = named_operands(node.op.INPUTS, node.inputs, self._operand)
-        carried = ", ".join(self._initial(one) for one in node.carried if one.arguments)
-        for one in node.carried:
-            for argument in one.arguments:
+        carried = ", ".join(
+            self._initial(variable) for variable in node.carried if variable.arguments
+        )
+        for variable in node.carried:
+            for argument in variable.arguments:
                 if argument is not None:
                     self._name(argument)
         left = ", ".join(filter(None, (outputs, values)))

@@ -191,8 +191,8 @@ class Computation:
     @property
     def parameters(self) -> tuple[Instruction, ...]:
         """Its parameters by their numbers."""
-        found = (i for i in self.instructions if i.opcode == "parameter")
-        return tuple(sorted(found, key=lambda parameter: parameter.parameter_number))
+        parameters = (i for i in self.instructions if i.opcode == "parameter")
+        return tuple(sorted(parameters, key=lambda parameter: parameter.parameter_number))
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,9 +216,9 @@ class Module:
 
     def named(self, names: Collection[str]) -> list[Instruction]:
         """The instructions of some names, in order."""
-        found = [name for name in names if name in self._by_name]
-        found.sort(key=self._positions.__getitem__)
-        return [self._by_name[name] for name in found]
+        known = [name for name in names if name in self._by_name]
+        known.sort(key=self._positions.__getitem__)
+        return [self._by_name[name] for name in known]
 
     def users(self, instruction: Instruction) -> tuple[Instruction, ...]:
         """The instructions that have it as an operand, each once."""
@@ -231,16 +231,18 @@ class Module:
         """
         if instruction in self._roots:
             return None
-        found: list[tuple[Instruction, int]] = []
+        uses: list[tuple[Instruction, int]] = []
         for user in self.users(instruction):
             if user.opcode != "bitcast":
-                found += [(user, n) for n, one in enumerate(user.operands) if one is instruction]
+                uses += [
+                    (user, n) for n, operand in enumerate(user.operands) if operand is instruction
+                ]
                 continue
             behind = self.uses(user)
             if behind is None:
                 return None
-            found += behind
-        return found
+            uses += behind
+        return uses
 
     @cached_property
     def _by_name(self) -> dict[str, Instruction]:
@@ -256,8 +258,8 @@ class Module:
 
     @cached_property
     def _users(self) -> dict[Instruction, tuple[Instruction, ...]]:
-        found: dict[Instruction, dict[Instruction, None]] = {}
+        users_of: dict[Instruction, dict[Instruction, None]] = {}
         for instruction in self.instructions:
             for operand in instruction.operands:
-                found.setdefault(operand, {})[instruction] = None
-        return {operand: tuple(users) for operand, users in found.items()}
+                users_of.setdefault(operand, {})[instruction] = None
+        return {operand: tuple(users) for operand, users in users_of.items()}

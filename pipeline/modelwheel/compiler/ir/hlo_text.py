@@ -49,8 +49,8 @@ def read_text(text: str) -> Module:
         entry = computations[name] if is_entry else entry
     if not computations:
         raise UnsupportedProgramError("the text has no computation")
-    found = tuple(computations.values())
-    return Module(header[1] if header else "", found, entry or found[-1])
+    sequence = tuple(computations.values())
+    return Module(header[1] if header else "", sequence, entry or sequence[-1])
 
 
 def _bodies(text: str) -> Iterator[tuple[str, bool, list[str]]]:
@@ -83,8 +83,8 @@ def _computation(
         root = instruction if match[1] else root
     if not instructions:
         raise UnsupportedProgramError(f"the computation {name!r} has no instruction")
-    found = tuple(instructions.values())
-    return Computation(name, found, root or found[-1])
+    sequence = tuple(instructions.values())
+    return Computation(name, sequence, root or sequence[-1])
 
 
 def _instruction(
@@ -130,13 +130,13 @@ def _instruction(
 def _operands(
     name: str, text: str, instructions: Mapping[str, Instruction]
 ) -> tuple[Instruction, ...]:
-    found = []
+    operands = []
     for part in _split(_COMMENT.sub("", text)):
         match = _OPERAND.search(part)
         if match is None or match[1] not in instructions:
             raise UnsupportedProgramError(f"the operand {part!r} of {name!r} is not known")
-        found.append(instructions[match[1]])
-    return tuple(found)
+        operands.append(instructions[match[1]])
+    return tuple(operands)
 
 
 def _attribute(text: str) -> tuple[str, str]:

@@ -85,19 +85,19 @@ class _Lifter:
     def read(self, part: Slice, region: Region) -> Piece:
         """What a slice holds: some bytes of one value, which may be a new one that joins several."""
         held = list(self.contents.read(part))
-        whats = {one.what for one in held}
+        whats = {content.what for content in held}
         if len(whats) == 1 and (value := held[0].what) is not None and value.home is not None:
             return Piece(value, part.offset - value.home.offset, part.size)
         whole = Value(part.size, home=part)
         if whats in (set(), {None}):
             whole.source = "undefined"
         else:
-            known = [(one, one.what) for one in held if one.what is not None]
+            known = [(content, content.what) for content in held if content.what is not None]
             pieces = {
-                f"piece{number}": _bytes_of(value, one.start, one.stop)
-                for number, (one, value) in enumerate(known)
+                f"piece{number}": _bytes_of(value, content.start, content.stop)
+                for number, (content, value) in enumerate(known)
             }
-            join = Join(places=tuple(one.start - part.offset for one, _ in known))
+            join = Join(places=tuple(content.start - part.offset for content, _ in known))
             at = Slice(allocation=INSIDE, offset=0, size=part.size)
             outputs = {"whole": Result(whole, View.of_bytes(at))}
             self.graph.append(region, Node(join, pieces, outputs))
@@ -168,7 +168,7 @@ class _Lifter:
         node = _node(step)
         initial = [self._known(place, region) for place in places]
         before = self.contents.copy()
-        found: list[list[Value | None]] = []
+        entries: list[list[Value | None]] = []
         left: list[list[Piece | None]] = []
         for steps in step.regions:
             inner = Region(owner=node)
@@ -176,14 +176,14 @@ class _Lifter:
             # The condition of a loop with a known trip count. Where bodies compute it for the next iteration, it is
             # empty, too, but is read.
             if not steps and "condition" not in step.inputs:
-                found.append([None] * len(places))
+                entries.append([None] * len(places))
                 left.append([None] * len(places))
                 continue
             arguments = [Value(p.size, "argument", home=p) for p in places]
             for place, argument in zip(places, arguments, strict=True):
                 self.contents.write(place, argument)
             self.sequence(steps, inner)
-            found.append([*arguments])
+            entries.append([*arguments])
             left.append([self.read(place, inner) for place in places])
             if "condition" in step.inputs and "condition" not in node.inputs:
                 node.inputs["condition"] = self._operand(step.inputs["condition"], inner)
@@ -192,8 +192,8 @@ class _Lifter:
             carried = Carried(
                 Value(place.size, home=place),
                 initial[number],
-                tuple(one[number] for one in found),
-                tuple(one[number] for one in left),
+                tuple(row[number] for row in entries),
+                tuple(row[number] for row in left),
             )
             if is_overwritten(op, carried):
                 carried.initial = None
@@ -215,7 +215,7 @@ class _Lifter:
             node.regions.append(inner)
             self.contents = before.copy()
             self.sequence(steps, inner)
-            changes = [any(overlap(part, one) for one in written[number]) for part in places]
+            changes = [any(overlap(part, other) for other in written[number]) for part in places]
             pairs = zip(places, changes, strict=True)
             left.append(
                 [
@@ -226,7 +226,7 @@ class _Lifter:
         self.contents = before
         for number, place in enumerate(places):
             carried = Carried(
-                Value(place.size, home=place), results=tuple(one[number] for one in left)
+                Value(place.size, home=place), results=tuple(row[number] for row in left)
             )
             node.carried.append(carried)
             self.contents.write(place, carried.value)
@@ -234,7 +234,7 @@ class _Lifter:
 
     def _known(self, place: Slice, region: Region) -> Piece | None:
         """What a slice holds; None if nobody knows."""
-        if all(one.what is None for one in self.contents.read(place)):
+        if all(content.what is None for content in self.contents.read(place)):
             return None
         return self.read(place, region)
 

@@ -37,9 +37,9 @@ def row_major(*shapes: Shape, ignoring_unit_axes: bool = False) -> bool:
     )
 
 
-def same_layout(one: Shape, other: Shape) -> bool:
+def same_layout(left: Shape, right: Shape) -> bool:
     """Whether elements with the same indices are at the same places, if both have the same size."""
-    return (one.dimensions, one.minor_to_major) == (other.dimensions, other.minor_to_major)
+    return (left.dimensions, left.minor_to_major) == (right.dimensions, right.minor_to_major)
 
 
 def behind_bitcasts(instruction: Instruction) -> Instruction:

@@ -33,8 +33,10 @@ class Numbering:
     def __init__(self, hlo: Module) -> None:
         self._keys: dict[tuple[object, ...], _Number] = {}
         self._known: dict[tuple[Instruction, tuple[_Number, ...] | None], _Number] = {}
-        called = (one for one in hlo.instructions if one.opcode in _SEQUENCES)
-        bodies = {computation for one in called for computation in one.called}
+        called = (
+            instruction for instruction in hlo.instructions if instruction.opcode in _SEQUENCES
+        )
+        bodies = {computation for instruction in called for computation in instruction.called}
         for computation in hlo.computations:
             if computation is hlo.entry or computation in bodies:
                 for instruction in computation.instructions:

@@ -24,21 +24,21 @@ def tied(value: Value, without: Collection[Node] = ()) -> dict[Value, int]:
         value: The value.
         without: Nodes that tie nothing, as they are about to be replaced.
     """
-    found = {value: 0}
+    offsets = {value: 0}
     left = [value]
     while left:
-        one = left.pop()
-        nodes = {*one.users, *([one.producer] if one.producer else [])}
+        current = left.pop()
+        nodes = {*current.users, *([current.producer] if current.producer else [])}
         for whole, piece in (tie for node in nodes if node not in without for tie in _ties(node)):
             distance = piece.at - piece.offset
             for here, there, way in (
                 (whole, piece.value, distance),
                 (piece.value, whole, -distance),
             ):
-                if here is one and there not in found:
-                    found[there] = found[one] + way
+                if here is current and there not in offsets:
+                    offsets[there] = offsets[current] + way
                     left.append(there)
-    return found
+    return offsets
 
 
 def piece_of(operand: Operand) -> Piece:
@@ -81,15 +81,15 @@ def may_pass(
         writes: What it writes.
         without: Nodes that tie nothing, as they are about to be replaced.
     """
-    inner = [one for node in nodes for one in (node, *_inside(graph, node))]
+    inner = [member for node in nodes for member in (node, *_inside(graph, node))]
     if not inner:
         return True
     barred = [(piece, tied(piece.value, without)) for piece in writes]
     kept = barred + [(piece, tied(piece.value, without)) for piece in reads]
     for node in inner:
-        if any(common(one, other, places) for other in _written(node) for one, places in kept):
+        if any(common(piece, other, places) for other in _written(node) for piece, places in kept):
             return False
-        if any(common(one, other, places) for other in _read(node) for one, places in barred):
+        if any(common(piece, other, places) for other in _read(node) for piece, places in barred):
             return False
     return True
 
@@ -127,8 +127,8 @@ def over_operands(node: Node, result: Result, without: Collection[Node]) -> dict
         places |= {value: at + way for value, at in tied(base.value, without).items()}
     part = result.view.slice.whole
     own = Piece(result.value, part.offset, part.size)
-    found = {role: common(own, piece_of(one), places) for role, one in node.inputs.items()}
-    return {role: piece for role, piece in found.items() if piece is not None}
+    pieces = {role: common(own, piece_of(operand), places) for role, operand in node.inputs.items()}
+    return {role: piece for role, piece in pieces.items() if piece is not None}
 
 
 def _ties(node: Node) -> Iterator[_Tie]:

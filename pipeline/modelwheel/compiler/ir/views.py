@@ -62,8 +62,8 @@ def source_of(instruction: Instruction, *, scaled: bool = False) -> Source:
             (value,) = value.operands
         elif (source := value.source()) is not None:
             value = source
-        elif scaled and value.fusion is not None and (found := _multiplied(node)) is not None:
-            value, factor = Value(found[0], value.fusion), factor * found[1]
+        elif scaled and value.fusion is not None and (product := _multiplied(node)) is not None:
+            value, factor = Value(product[0], value.fusion), factor * product[1]
         else:
             break
     return Source(value.node, value.fusion, tuple(moves), kernel, factor)
@@ -73,8 +73,8 @@ def _multiplied(node: Instruction) -> tuple[Instruction, float] | None:
     """The value that an instruction multiplies by a number, without moving it, and the number."""
     if node.opcode != "multiply":
         return None
-    one, other = node.operands
-    for value, constant in ((one, other), (other, one)):
+    left, right = node.operands
+    for value, constant in ((left, right), (right, left)):
         factor = scalar_of(constant, finite=True)
         same = value.shape.minor_to_major == node.shape.minor_to_major
         if factor and same:

@@ -112,13 +112,13 @@ class _Memory:
             first: Block(own, homes.get(first), first in pinned) for first, own in uses.items()
         }
         temporary = {a.index for a in self._graph.allocations if a.kind == "temporary"}
-        found, size = plan(
+        offsets, size = plan(
             list(blocks.values()),
             shared,
             frozenset({*temporary, shared}),
             trusted=self._trusted,
         )
-        origins = dict(zip(blocks, found, strict=True))
+        origins = dict(zip(blocks, offsets, strict=True))
         return {
             value: Slice(
                 allocation=origins[first].allocation,
@@ -137,11 +137,11 @@ class _Memory:
                 fixed.add(value)
         replaced = 0
         for node in self._graph.walk():
-            if (found := over_addend(node)) is None:
+            if (match := over_addend(node)) is None:
                 continue
-            value, piece = found
-            blocks = {self._first(one)[0] for one in (value, piece.value)}
-            if all(fixed.isdisjoint(self._blocks[one]) for one in blocks):
+            value, piece = match
+            blocks = {self._first(member)[0] for member in (value, piece.value)}
+            if all(fixed.isdisjoint(self._blocks[block]) for block in blocks):
                 replaced += self._replace(node, value, piece)
         self._trusted &= not replaced
         return replaced
@@ -196,7 +196,7 @@ class _Memory:
         """Whether the blocks of two values may be one."""
         both = {self._first(value)[0], self._first(other)[0]}
         return len(both) == 1 or not any(
-            {self._first(one)[0] for one in pair} == both for pair in self._apart
+            {self._first(value)[0] for value in pair} == both for pair in self._apart
         )
 
     def _tie(self, node: Node, value: Value, piece: Piece | None) -> None:

@@ -61,7 +61,7 @@ def over_addend(node: Node) -> tuple[Value, Piece] | None:
         v.is_row_major() and has_all_bytes(v) and not v.slice.step for v in (result.view, source)
     ):
         return None
-    if sum(one.value is operand.value for one in node.inputs.values()) > 1:
+    if sum(other.value is operand.value for other in node.inputs.values()) > 1:
         return None
     return result.value, Piece(operand.value, source.slice.offset, source.slice.size)
 

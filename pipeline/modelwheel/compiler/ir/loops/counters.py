@@ -74,7 +74,9 @@ def counters_of(graph: Graph, loop: Node) -> Counters | None:
     """The counters of a loop of a graph; None unless its trip count is known, and no other one is said."""
     if not isinstance(loop.op, While):
         return None
-    loops = [one for one in graph.instructions(loop) if one.opcode == "while"]
+    loops = [
+        instruction for instruction in graph.instructions(loop) if instruction.opcode == "while"
+    ]
     counters = count(loops[0]) if len(loops) == 1 else None
     if counters is None or loop.op.trip_count not in (None, counters.trip_count):
         return None
@@ -150,10 +152,10 @@ class _Reader:
             case "fusion" if parameters is None:
                 return self.value(node.called_root, self.operands(node))
             case "add" | "subtract":
-                one, other = (self.value(operand, parameters) for operand in operands)
-                if one is None or other is None:
+                left, right = (self.value(operand, parameters) for operand in operands)
+                if left is None or right is None:
                     return None
-                return one + (other if node.opcode == "add" else -other)
+                return left + (right if node.opcode == "add" else -right)
             case "select":
                 # Frameworks count negative indices from the end of an array: i < 0 ? i + extent : i.
                 holds = self._holds(operands[0], parameters)
@@ -165,12 +167,12 @@ class _Reader:
         """Whether a comparison holds in all iterations (True) or in none; None if that differs or is not known."""
         if node.opcode != "compare" or node.direction not in _SIGNS or not self._trip_count:
             return None
-        one, other = (self.value(operand, parameters) for operand in node.operands)
-        if one is None or other is None:
+        left, right = (self.value(operand, parameters) for operand in node.operands)
+        if left is None or right is None:
             return None
         ends = (0, self._trip_count - 1)
-        found = {_SIGNS[node.direction]((one + -other).at(iteration)) for iteration in ends}
-        return found.pop() if len(found) == 1 else None
+        answers = {_SIGNS[node.direction]((left + -right).at(iteration)) for iteration in ends}
+        return answers.pop() if len(answers) == 1 else None
 
     def iterations(self, node: Instruction, parameters: _Parameters | None = None) -> int | None:
         """In how many iterations, from the first one on, a predicate holds; None if that is not known."""
@@ -183,10 +185,10 @@ class _Reader:
                 known = [number for number in counts if number is not None]
                 return min(known) if len(known) == len(counts) else None
             case "compare" if node.direction in _ORDERS:
-                one, other = (self.value(operand, parameters) for operand in operands)
-                if one is None or other is None:
+                left, right = (self.value(operand, parameters) for operand in operands)
+                if left is None or right is None:
                     return None
-                return _ORDERS[node.direction](one + -other)
+                return _ORDERS[node.direction](left + -right)
             case _:
                 return None
 

@@ -75,7 +75,7 @@ class _Splitting:
         self._graph = graph
         self._loop = loop
         self._carried = carried
-        self._own = [carried.value, *(one for one in carried.arguments if one)]
+        self._own = [carried.value, *(argument for argument in carried.arguments if argument)]
         """What is in the memory of the state: after the loop, and at the start of its regions."""
         self._joins = [self._join(piece) for piece in carried.results]
         """The nodes, by the region, that only make one value of the state that a region leaves."""
@@ -100,7 +100,7 @@ class _Splitting:
         if left is None or left.size != left.value.size:
             return None
         node = left.value.producer
-        pieces = [piece for one in self._loop.carried for piece in one.results]
+        pieces = [piece for carried in self._loop.carried for piece in carried.results]
         is_only_use = sum(piece is not None and piece.value is left.value for piece in pieces) == 1
         if node is None or not isinstance(node.op, Join) or not is_only_use:
             return None
@@ -128,7 +128,9 @@ class _Splitting:
             return False
         read = _range_of(before.view.slice)
         whole = [part for part, _ in self._left[0] if part.has(read)]
-        return any(_meet(one, read) and not all(part.has(one) for part in whole) for one in ranges)
+        return any(
+            _meet(span, read) and not all(part.has(span) for part in whole) for span in ranges
+        )
 
     # --- what is read --------------------------------------------------------------------------------
 
@@ -171,15 +173,15 @@ class _Splitting:
         join = initial.value.producer
         if join is None or not isinstance(join.op, Join) or not initial.value.has_one_use:
             return whole
-        found = {part: _piece_at(join, _range(_first(initial, part))) for part in ranges}
-        return whole if None in found.values() else found
+        pieces = {part: _piece_at(join, _range(_first(initial, part))) for part in ranges}
+        return whole if None in pieces.values() else pieces
 
     def _part(self, part: _Range, initial: Piece | None) -> Carried:
         """A part of the state, without what regions leave there."""
         place = _place(self._carried.value, part)
         arguments = tuple(
-            Value(part.size, "argument", self._loop, place) if one is not None else None
-            for one in self._carried.arguments
+            Value(part.size, "argument", self._loop, place) if argument is not None else None
+            for argument in self._carried.arguments
         )
         return Carried(Value(part.size, producer=self._loop, home=place), initial, arguments, ())
 
@@ -187,10 +189,10 @@ class _Splitting:
         """Puts parts in the place of the state."""
         others = {
             (value, part): other
-            for part, one in parts.items()
+            for part, carried in parts.items()
             for value, other in zip(
                 (self._carried.value, *self._carried.arguments),
-                (one.value, *one.arguments),
+                (carried.value, *carried.arguments),
                 strict=True,
             )
             if value is not None and other is not None
@@ -204,8 +206,10 @@ class _Splitting:
             return used
 
         graph, loop = self._graph, self._loop
-        for part, one in parts.items():
-            one.results = tuple(self._left_in(number, part) for number in range(len(self._left)))
+        for part, carried in parts.items():
+            carried.results = tuple(
+                self._left_in(number, part) for number in range(len(self._left))
+            )
         users = [user for value in self._own for user in value.users if user not in self._joins]
         if self._condition is not None:
             loop.inputs["condition"].value.users.remove(loop)
@@ -216,8 +220,8 @@ class _Splitting:
             if piece is not None:
                 piece.value.users.remove(loop)
         loop.carried[position : position + 1] = parts.values()
-        for one in parts.values():
-            for piece in (one.initial, *one.results):
+        for carried in parts.values():
+            for piece in (carried.initial, *carried.results):
                 if piece is not None:
                     piece.value.users.append(loop)
         for user in dict.fromkeys([*users, loop]):
@@ -288,8 +292,8 @@ def _range_of(part: Slice) -> _Range:
     return _Range(part.whole.offset, part.whole.offset + part.whole.size)
 
 
-def _meet(one: _Range, other: _Range) -> bool:
-    return one.start < other.stop and other.start < one.stop
+def _meet(left: _Range, right: _Range) -> bool:
+    return left.start < right.stop and right.start < left.stop
 
 
 def _first(piece: Piece, part: _Range) -> Piece:
@@ -299,10 +303,10 @@ def _first(piece: Piece, part: _Range) -> Piece:
 
 def _merged(ranges: Iterable[_Range]) -> list[_Range]:
     """Ranges without overlaps that together are some ranges; those that only touch stay apart."""
-    found: list[_Range] = []
-    for one in sorted(ranges):
-        if found and one.start < found[-1].stop:
-            found[-1] = _Range(found[-1].start, max(found[-1].stop, one.stop))
-        elif one.size:
-            found.append(one)
-    return found
+    spans: list[_Range] = []
+    for span in sorted(ranges):
+        if spans and span.start < spans[-1].stop:
+            spans[-1] = _Range(spans[-1].start, max(spans[-1].stop, span.stop))
+        elif span.size:
+            spans.append(span)
+    return spans

@@ -39,7 +39,9 @@ def window_of(graph: Graph, kernel: Node, fusion: Instruction, node: Instruction
     # Of another loop nobody knows which iteration it is in.
     if counters is None or loop.op != While(trip_count=counters.trip_count):
         return None
-    (instruction,) = (one for one in graph.instructions(loop) if one.opcode == "while")
+    (instruction,) = (
+        candidate for candidate in graph.instructions(loop) if candidate.opcode == "while"
+    )
     is_own = fusion in instruction.called[0].instructions
     return part_of(counters, fusion, kernel, node) if is_own else None
 
