@@ -102,11 +102,11 @@ class _Nodes:
 
 def _fuse(nodes: _Nodes, pv: Node) -> bool:
     """Fuses the product with the values, and all before it that only it needs, if it is one of attention."""
-    found = _fusion(nodes, pv)
-    if found is None:
+    fusion = _fusion(nodes, pv)
+    if fusion is None:
         return False
-    nodes.forget(found.replaced)
-    found.apply()
+    nodes.forget(fusion.replaced)
+    fusion.apply()
     return True
 
 
@@ -148,10 +148,10 @@ def _part(
     if not nodes.read_only_by(kernel, [reader]):
         return plain
     if source.fusion is not None:
-        found = _finished(nodes, kernel, source)
-        if found is None:
+        match = _finished(nodes, kernel, source)
+        if match is None:
             return plain
-        product, finished = found
+        product, finished = match
         result = finished.outputs["out"]
         where = heads_of(result.view.slice, strides.start, strides.steps, axes, shape)
         return _Part(Operand(result.value, where), kernel, product, finished, source.factor)
@@ -219,8 +219,8 @@ class _Fusion:
     @property
     def replaced(self) -> list[Node]:
         """All nodes that go."""
-        others = (one for part in self.finished for one in (part.product, part.kernel))
-        return [*self.gone, *(one for one in others if one is not None)]
+        others = (node for part in self.finished for node in (part.product, part.kernel))
+        return [*self.gone, *(node for node in others if node is not None)]
 
     def is_possible(self) -> bool:
         """Whether all that is read is still there in the end, and the result is not written over it."""
@@ -228,7 +228,7 @@ class _Fusion:
         if over_operands(self.node, output, replaced):
             return False
         finished = [part.finished for part in self.finished if part.finished is not None]
-        read = [one for node in (self.node, *finished) for one in node.inputs.values()]
+        read = [operand for node in (self.node, *finished) for operand in node.inputs.values()]
         start = min(replaced, key=position)
         nodes = [node for node in between(start, self.gone[-1]) if node not in replaced]
         return all(self._lasts(piece_of(operand), nodes, replaced) for operand in read)
@@ -255,17 +255,17 @@ def _fusion(nodes: _Nodes, pv: Node) -> _Fusion | None:
     product, instruction = HeadProduct.of(pv), nodes.instruction(pv)
     if product is None or instruction is None or instruction.opcode != "dot":
         return None
-    found = _softmax_and_values(nodes, product, instruction)
-    if found is None:
+    match = _softmax_and_values(nodes, product, instruction)
+    if match is None:
         return None
-    second, softmax, values = found
+    second, softmax, values = match
     qk = nodes.of(softmax.source, pv.region)
     first = None if qk is None else HeadProduct.of(qk)
     inner = [nodes.of(fusion, pv.region) for fusion in softmax.fusions]
     steps = [node for node in inner if node is not None]
     if qk is None or first is None or len(steps) != len(inner) or not follow(first, second):
         return None
-    if not all(nodes.read_only_by(one, (*steps, pv)) for one in (qk, *steps)):
+    if not all(nodes.read_only_by(step, (*steps, pv)) for step in (qk, *steps)):
         return None
     masks = Masks.of(nodes.graph, nodes.by_name, softmax, first.out.shape)
     if masks is None:
@@ -304,7 +304,7 @@ def _parts(
     (*heads, rows, columns) = scores.out.shape
     depth = scores.lhs.shape[scores.op.lhs_contracting[0]]
     batch = (math.prod(heads[:-1]), math.prod(heads[-1:]))
-    queries, keys = (source_of(one, scaled=True) for one in instruction.operands)
+    queries, keys = (source_of(operand, scaled=True) for operand in instruction.operands)
     side = "lhs" if mixed.is_turned else "rhs"
     query, key = scores.lhs_axes, scores.rhs_axes(contracting_first=False)
     value = mixed.rhs_axes(contracting_first=True)
@@ -321,8 +321,8 @@ def _softmax_and_values(
 ) -> tuple[HeadProduct, Softmax, Instruction] | None:
     """The product of the softmax of scores, which is on its left side, and the values; the softmax; the values."""
     left, right = instruction.operands
-    for one, shares, values in ((product, left, right), (product.turned, right, left)):
-        rows, value = one.rows_first(shares)
+    for form, shares, values in ((product, left, right), (product.turned, right, left)):
+        rows, value = form.rows_first(shares)
         softmax = softmax_of(lambda: nodes.numbering, value)
         if softmax is not None and softmax.source.opcode == "dot":
             return rows, softmax, values

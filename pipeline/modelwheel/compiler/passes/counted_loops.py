@@ -60,7 +60,9 @@ class CountLoops:
 
 def _without_copies(graph: Graph, loop: Node, counters: Counters) -> int:
     """Lets the nodes of a body read and write arrays where they are; returns how many copies that saves."""
-    (instruction,) = (one for one in graph.instructions(loop) if one.opcode == "while")
+    (instruction,) = (
+        candidate for candidate in graph.instructions(loop) if candidate.opcode == "while"
+    )
     own = frozenset(instruction.called[0].instructions)
     changed = 0
     for node in list(body_of(loop)):
@@ -74,10 +76,10 @@ def _without_copies(graph: Graph, loop: Node, counters: Counters) -> int:
 
 def _write_in_place(graph: Graph, counters: Counters, fusion: Instruction, node: Node) -> bool:
     """Makes a kernel that writes a part of an array a copy."""
-    found = written_window(counters, fusion, node)
-    if found is None:
+    window = written_window(counters, fusion, node)
+    if window is None:
         return False
-    source, result = found
+    source, result = window
     copy = graph.merged(Copy(), [node])
     copy.operations = 0
     copy.inputs, copy.outputs = {"source": source}, {"destination": result}

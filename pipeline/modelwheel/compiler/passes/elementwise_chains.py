@@ -109,8 +109,8 @@ class _Chain:
 
     def conflicts(self, graph: Graph, node: Node) -> bool:
         """Whether the chain cannot run after a node that comes after some of it."""
-        inner = [one for region in node.regions for one in graph.walk(region)]
-        if any(value in self.stores for one in (node, *inner) for value in one.used):
+        inner = [child for region in node.regions for child in graph.walk(region)]
+        if any(value in self.stores for member in (node, *inner) for value in member.used):
             return True
         return not may_pass(graph, [node], reads=list(map(piece_of, self.reads)))
 

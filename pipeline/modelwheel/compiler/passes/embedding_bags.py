@@ -65,12 +65,12 @@ def _is_alone(graph: Graph, lookup: Node, pool: Node) -> bool:
         return False
     nodes = lookup.region.nodes
     until = nodes[nodes.index(lookup) + 1 : nodes.index(pool) + 1]
-    return all(_stays(graph, one.value, until) for one in lookup.inputs.values())
+    return all(_stays(graph, operand.value, until) for operand in lookup.inputs.values())
 
 
 def _stays(graph: Graph, value: Value, nodes: Sequence[Node]) -> bool:
     """Whether nodes write nothing to the memory of a value: what they write may have to be there, as the state of a loop."""
-    inner = [one for node in nodes for region in node.regions for one in graph.walk(region)]
+    inner = [child for node in nodes for region in node.regions for child in graph.walk(region)]
     homes = [written.home for node in (*nodes, *inner) for written in node.values]
     own = value.home
     return own is not None and all(home is not None and not overlap(home, own) for home in homes)

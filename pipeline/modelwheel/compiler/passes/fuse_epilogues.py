@@ -149,10 +149,10 @@ class _Join:
 
     def _parts(self, number: int, node: Instruction) -> Named:
         """The parts of the epilogue up to an instruction of the fusion; empty if it is anything else."""
-        found = read_parts(
+        parts = read_parts(
             self.graph, self.product, self.kernel, self.fusion, number, node, self._elsewhere
         )
-        return found or {}
+        return parts or {}
 
     def _finish_all(self, number: int) -> bool:
         """Lets the product compute all of the fusion."""
@@ -210,8 +210,8 @@ class _Join:
         return True
 
     def _replace(self, node: Node, at: Node, rest: Node | None = None) -> None:
-        for one in self._others:
-            self.graph.replace([one.product], one.node, at=one.at)
+        for other in self._others:
+            self.graph.replace([other.product], other.node, at=other.at)
         if any(result.value in self.kernel.values for result in node.outputs.values()):
             self.graph.replace([self.product, self.kernel], node, at=at)
         else:
@@ -235,8 +235,8 @@ class _Join:
         axes = plain_axes(dot)
         assert axes is not None
         inputs = {
-            role: Operand(one.value, view_of(operand.shape, one.view.slice))
-            for role, one, operand in zip(("lhs", "rhs"), operands, dot.operands, strict=True)
+            role: Operand(source.value, view_of(operand.shape, source.view.slice))
+            for role, source, operand in zip(("lhs", "rhs"), operands, dot.operands, strict=True)
         }
         return self.call.replaced(dot_op(axes), inputs, view_of(dot.shape, self.call.place))
 
@@ -253,7 +253,7 @@ class _Join:
         if value is not None:
             self._borrowed.append(value)
             return whole(value)
-        taken = [self.product, *(one.product for one in self._others)]
+        taken = [self.product, *(other.product for other in self._others)]
         for product, number in self.values.products(self.kernel):
             if product in taken:
                 continue
@@ -270,7 +270,7 @@ class _Join:
 
     @property
     def _gone(self) -> tuple[Node, ...]:
-        return (self.product, self.kernel, *(one.product for one in self._others))
+        return (self.product, self.kernel, *(other.product for other in self._others))
 
     def _place(self, product: Node, node: Node, writes: Result | None = None) -> Node | None:
         """Which of a product and the kernel a node that takes the place of the product may come before.
@@ -282,10 +282,10 @@ class _Join:
         """
         kernel, inside = self.kernel, between(product, self.kernel)
         own = [] if writes is None else [Piece(writes.value, 0, writes.value.size)]
-        operands = [one for role, one in node.inputs.items() if role not in product.inputs]
+        operands = [operand for role, operand in node.inputs.items() if role not in product.inputs]
         is_early = (
-            all(is_before(one.value, product) for one in operands)
-            and not any(one.at is kernel for one in self._others)
+            all(is_before(operand.value, product) for operand in operands)
+            and not any(other.at is kernel for other in self._others)
             and may_pass(self.graph, inside, writes=own, without=self._gone)
         )
         if is_early and self._lasts_until(product):

@@ -72,10 +72,12 @@ def _operands(loop: Node, node: Node) -> dict[str, Operand] | None:
         return None
     lhs, result = node.inputs["lhs"], node.outputs["out"]
     window = lhs.view.slice
-    others = {role: one for role, one in node.inputs.items() if role != "lhs"}
+    others = {role: operand for role, operand in node.inputs.items() if role != "lhs"}
     if abs(window.step) != window.size or is_inside(lhs.value, loop):
         return None
-    if any(is_inside(one.value, loop) or one.view.slice.step for one in others.values()):
+    if any(
+        is_inside(operand.value, loop) or operand.view.slice.step for operand in others.values()
+    ):
         return None
     addend = others.pop("addend", None)
     if addend is not None:
@@ -94,7 +96,7 @@ def _is_plain(node: Node, dot: Dot) -> bool:
     lhs, rhs = node.inputs["lhs"].view, node.inputs["rhs"].view
     result = node.outputs["out"]
     rank = len(lhs.shape)
-    sums = [one.value for role, one in node.outputs.items() if role != "out"]
+    sums = [result.value for role, result in node.outputs.items() if role != "out"]
     return (
         all(view.element_type in _FLOATS for view in (lhs, rhs, result.view))
         and not dot.lhs_batch

@@ -36,11 +36,11 @@ class DecodeScalings:
 
     def run(self, graph: Graph) -> int:
         """Replaces kernels; returns how many."""
-        found = [(node, _scaling(graph, node)) for node in list(graph.walk())]
-        for node, scaling in found:
+        scalings = [(node, _scaling(graph, node)) for node in list(graph.walk())]
+        for node, scaling in scalings:
             if scaling is not None:
                 graph.replace([node], scaling)
-        return sum(scaling is not None for _, scaling in found)
+        return sum(scaling is not None for _, scaling in scalings)
 
 
 def _scaling(graph: Graph, node: Node) -> Node | None:
@@ -69,8 +69,8 @@ def _sizes(instruction: Instruction) -> tuple[int, tuple[int, int, int]] | None:
     root = behind_bitcasts(instruction.called_root)
     if root.opcode != "multiply" or not _is_plain(root):
         return None
-    one, other = root.operands
-    for values, repeated in ((one, other), (other, one)):
+    left, right = root.operands
+    for values, repeated in ((left, right), (right, left)):
         sizes, source = _repeated(repeated), parameter_of(values)
         if sizes is not None and source is not None and row_major(values.shape):
             return source, sizes

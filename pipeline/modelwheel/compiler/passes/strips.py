@@ -102,7 +102,7 @@ def _join(graph: Graph, layers: Sequence[_Layer]) -> None:
     inputs = {"input": layers[0].inputs["input"]}
     for number, layer in enumerate(layers):
         operands = layer.inputs.items()
-        inputs |= {f"{role}{number}": one for role, one in operands if role != "input"}
+        inputs |= {f"{role}{number}": operand for role, operand in operands if role != "input"}
     # Its place is free of what XLA has had there: it is where rows are still read.
     out = Result(last.result.value, last.out, last.result.base)
     outputs = {"out": out}
@@ -124,18 +124,18 @@ def _join(graph: Graph, layers: Sequence[_Layer]) -> None:
 
 def _linked(nodes: Sequence[Node], results: frozenset[Value]) -> list[Node]:
     """The products at the start of a sequence of which each is the only reader of the one before."""
-    found: list[Node] = []
+    chain: list[Node] = []
     read = set[Value]()
     for node in nodes:
-        if found and isinstance(node.op, Join) and not read.intersection(node.used):
+        if chain and isinstance(node.op, Join) and not read.intersection(node.used):
             continue
         if not isinstance(node.op, ops.Dot | ops.Convolution) or not _has_one_result(node):
             break
-        if found and not _is_only_reader(node, found[-1].outputs["out"], results):
+        if chain and not _is_only_reader(node, chain[-1].outputs["out"], results):
             break
-        found.append(node)
+        chain.append(node)
         read.update(node.used)
-    return found
+    return chain
 
 
 def _has_one_result(node: Node) -> bool:
@@ -150,8 +150,8 @@ def _is_only_reader(node: Node, result: Result, results: frozenset[Value]) -> bo
     value = result.value
     operand = node.inputs["lhs" if isinstance(node.op, ops.Dot) else "input"]
     whole = Slice(allocation=INSIDE, offset=0, size=value.size)
-    operands = [one for one in node.inputs.values() if one.value is value]
-    bases = [one.base.value for one in node.outputs.values() if one.base is not None]
+    operands = [operand for operand in node.inputs.values() if operand.value is value]
+    bases = [result.base.value for result in node.outputs.values() if result.base is not None]
     return (
         operands == [operand]
         and operand.view.slice == result.view.slice == whole
@@ -164,19 +164,19 @@ def _is_only_reader(node: Node, result: Result, results: frozenset[Value]) -> bo
 
 def _convolutions(products: Sequence[Node]) -> list[_Layer]:
     """The products as convolutions, as far as they are some; products of matrices know no rows of images."""
-    first = next((one for one in products if isinstance(one.op, ops.Convolution)), None)
+    first = next((product for product in products if isinstance(product.op, ops.Convolution)), None)
     if first is None:
         return []
     assert isinstance(first.op, ops.Convolution)
     places = _places(first.inputs["input"].view, first.op.input_axes)
-    found: list[_Layer] = []
-    for one in products:
-        layer = _layer(one, places)
+    layers: list[_Layer] = []
+    for product in products:
+        layer = _layer(product, places)
         if layer is None or not _is_plain(layer):
             break
-        found.append(layer)
+        layers.append(layer)
         places = _places(layer.out, layer.op.output_axes)
-    return found
+    return layers
 
 
 def _places(array: View, axes: ops.Axes) -> tuple[int, ...]:
@@ -219,7 +219,7 @@ def _of_places(node: Node, dot: ops.Dot, places: tuple[int, ...]) -> _Layer | No
     inputs = {
         "input": Operand(lhs.value, _reshaped(lhs.view, (*places, features))),
         "kernel": Operand(rhs.value, rhs.view.model_copy(update=kernel)),
-        **{role: one for role, one in node.inputs.items() if role not in ("lhs", "rhs")},
+        **{role: operand for role, operand in node.inputs.items() if role not in ("lhs", "rhs")},
     }
     if addend is not None:
         inputs["addend"] = Operand(addend.value, _reshaped(addend.view, (*places, columns)))
@@ -323,12 +323,12 @@ def _is_apart(layers: Sequence[_Layer], results: frozenset[Value]) -> bool:
     """Whether the result can be apart from what is read until the end: one of them leaves XLA's place otherwise."""
     result = layers[-1].result
     read = [layers[0].inputs["input"]]
-    read += [one for c in layers for role, one in c.inputs.items() if role != "input"]
+    read += [operand for c in layers for role, operand in c.inputs.items() if role != "input"]
     place = _home(result.value, result.view)
     over = [
-        one.value
-        for one in read
-        if place and (other := _home(one.value, one.view)) and overlap(place, other)
+        operand.value
+        for operand in read
+        if place and (other := _home(operand.value, operand.view)) and overlap(place, other)
     ]
     if not over or (result.base is None and _may_move(result.value, results)):
         return True
@@ -340,7 +340,7 @@ def _is_new(value: Value) -> bool:
     node = value.producer
     made = [] if node is None else [r for r in node.outputs.values() if r.value is value]
     is_join = node is not None and isinstance(node.op, Join)
-    return bool(made) and not is_join and not any(True for one in made for _ in _tied(one))
+    return bool(made) and not is_join and not any(True for result in made for _ in _tied(result))
 
 
 def _home(value: Value, view: View) -> Slice | None:
@@ -354,18 +354,18 @@ def _home(value: Value, view: View) -> Slice | None:
 
 def _may_move(value: Value, results: frozenset[Value]) -> bool:
     """Whether a value, and those that kernels put in its place, belong nowhere: in no result, join or state."""
-    found, left = {value}, [value]
+    values, left = {value}, [value]
     while left:
-        one = left.pop()
-        users = set(one.users)
-        if one in results or not all(_is_free(one, user) for user in users):
+        current = left.pop()
+        users = set(current.users)
+        if current in results or not all(_is_free(current, user) for user in users):
             return False
         for result in (result for user in users for result in user.outputs.values()):
             pieces = set(_tied(result))
-            if one in pieces and result.value not in found:
-                if not pieces <= found:
+            if current in pieces and result.value not in values:
+                if not pieces <= values:
                     return False
-                found.add(result.value)
+                values.add(result.value)
                 left.append(result.value)
     return True
 

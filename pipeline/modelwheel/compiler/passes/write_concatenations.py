@@ -98,20 +98,20 @@ class _Concatenation:
 
     def done(self) -> bool:
         """Writes the pieces elsewhere, if that is possible."""
-        found: list[_Writer] = []
+        writers: list[_Writer] = []
         for node, columns in self._pieces():
-            taken = [one.product for one in found if one.product is not None]
+            taken = [writer.product for writer in writers if writer.product is not None]
             writer = self._written(node, columns, taken) or self._copied(node, columns)
             if writer is None:
                 return False
-            found.append(writer)
-        products = [one for one in found if one.product is not None]
-        copies = [one for one in found if one.product is None]
+            writers.append(writer)
+        products = [writer for writer in writers if writer.product is not None]
+        copies = [writer for writer in writers if writer.product is None]
         if not products:
             return False
-        early = [one for one in products if one.is_early]
-        early.sort(key=lambda one: position(one.product) if one.product else -1)
-        late = [one for one in products if not one.is_early]
+        early = [writer for writer in products if writer.is_early]
+        early.sort(key=lambda writer: position(writer.product) if writer.product else -1)
+        late = [writer for writer in products if not writer.is_early]
         self._apply([*early, *late, *copies])
         return True
 
@@ -119,12 +119,12 @@ class _Concatenation:
         """Puts writers, in the order in which they run, in the place of the products and the kernel."""
         graph, size, home = self.graph, self.whole.size, self.whole.home
         base: Piece | None = None
-        for one in writers:
-            value = self.whole if one is writers[-1] else Value(size, home=home)
-            result = replace(one.node.outputs[one.role], value=value, base=base)
-            one.node.outputs[one.role] = result
-            if "accumulator" in one.node.outputs:
-                one.node.outputs["accumulator"] = replace(result, base=None)
+        for writer in writers:
+            value = self.whole if writer is writers[-1] else Value(size, home=home)
+            result = replace(writer.node.outputs[writer.role], value=value, base=base)
+            writer.node.outputs[writer.role] = result
+            if "accumulator" in writer.node.outputs:
+                writer.node.outputs["accumulator"] = replace(result, base=None)
             base = Piece(value, 0, size)
         *others, last = writers
         # All write a part of the value; one covers it.
@@ -132,12 +132,14 @@ class _Concatenation:
         gone = [self.kernel] if last.product is None else [last.product, self.kernel]
         at = last.product if last.is_early else self.kernel
         graph.replace(gone, last.node, at=at)
-        for one in others:
-            if one.product is None:
-                graph.insert(one.node, last.node)
+        for writer in others:
+            if writer.product is None:
+                graph.insert(writer.node, last.node)
             else:
                 graph.replace(
-                    [one.product], one.node, at=one.product if one.is_early else last.node
+                    [writer.product],
+                    writer.node,
+                    at=writer.product if writer.is_early else last.node,
                 )
 
     def _pieces(self) -> Iterator[tuple[Instruction, Columns]]:
@@ -161,8 +163,8 @@ class _Concatenation:
                 if is_plain
                 else None
             )
-            if parts is not None and (found := self._in_columns(product, parts, columns)):
-                return found
+            if parts is not None and (writer := self._in_columns(product, parts, columns)):
+                return writer
         return None
 
     def _in_columns(self, product: Node, parts: Named, columns: Columns) -> _Writer | None:
@@ -171,8 +173,8 @@ class _Concatenation:
         if new is None or over_operands(new, new.outputs["out"], gone):
             return None
         inside = between(*gone)
-        operands = [one for role, one in new.inputs.items() if role not in product.inputs]
-        if all(is_before(one.value, product) for one in operands):
+        operands = [operand for role, operand in new.inputs.items() if role not in product.inputs]
+        if all(is_before(operand.value, product) for operand in operands):
             writes = [Piece(self.whole, 0, self.whole.size)]
             if may_pass(self.graph, inside, writes=writes, without=gone):
                 return _Writer(new, product, is_early=True)

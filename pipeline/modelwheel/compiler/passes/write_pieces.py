@@ -66,7 +66,8 @@ def _write_at_once(graph: Graph, copy: Node) -> bool:
     inside = [
         node
         for node in between(product, copy)
-        if node not in chain and versions.isdisjoint(one.value for one in node.inputs.values())
+        if node not in chain
+        and versions.isdisjoint(operand.value for operand in node.inputs.values())
     ]
     writes = [Piece(whole, 0, whole.size)]
     if not may_pass(graph, inside, writes=writes, without=gone):
@@ -91,7 +92,7 @@ class _Chain:
         order = sorted((*self.nodes, product), key=position)
         values = [Value(self.whole.size, home=self.whole.home) for _ in order[:-1]]
         values.append(self.whole)
-        (source,) = (one.value for one in copy.inputs.values())
+        (source,) = (operand.value for operand in copy.inputs.values())
         readers = {user for value in old if value is not self.whole for user in value.users}
         for reader in (*readers.difference(self.nodes, [copy]), *source.users):
             if reader is not copy:
@@ -114,11 +115,11 @@ class _Chain:
     ) -> None:
         """Lets a node read an array instead of what it was or of what is in columns of it."""
         inputs = dict(reader.inputs)
-        for role, one in inputs.items():
-            if one.value is source:
-                inputs[role] = Operand(value, _in_columns(one.view, columns))
-            elif one.value in old:
-                inputs[role] = Operand(value, one.view)
+        for role, operand in inputs.items():
+            if operand.value is source:
+                inputs[role] = Operand(value, _in_columns(operand.view, columns))
+            elif operand.value in old:
+                inputs[role] = Operand(value, operand.view)
         self.graph.update(reader, inputs, reader.outputs)
 
 
@@ -133,8 +134,8 @@ def _with_value(node: Node, value: Value, base: Piece | None) -> dict[str, Resul
     """The results of a node that writes to another version of the array."""
     main = _role_of(node)
     return {
-        role: replace(one, value=value, base=base if role == main else None)
-        for role, one in node.outputs.items()
+        role: replace(result, value=value, base=base if role == main else None)
+        for role, result in node.outputs.items()
     }
 
 
@@ -204,19 +205,19 @@ def _columns_of(node: Node) -> Columns | None:
 
 def _are_apart(chain: Sequence[Node]) -> bool:
     """Whether the nodes of a chain, of which at least two are there, write other columns of rows of one length."""
-    found = [_columns_of(node) for node in chain]
-    known = sorted((one for one in found if one is not None), key=lambda one: one.first)
+    slices = [_columns_of(node) for node in chain]
+    known = sorted((part for part in slices if part is not None), key=lambda part: part.first)
     return (
-        1 < len(known) == len(found)
-        and len({one.step for one in known}) == 1
-        and all(one.first + one.count <= other.first for one, other in pairwise(known))
+        1 < len(known) == len(slices)
+        and len({part.step for part in known}) == 1
+        and all(left.first + left.count <= right.first for left, right in pairwise(known))
     )
 
 
 def _is_read_whole(source: Value, user: Node) -> bool:
     """Whether one operand of a node is all of a value, and nothing else of the node has to do with it."""
-    read = [one.view.slice for one in user.inputs.values() if one.value is source]
-    return list(user.used).count(source) == 1 and [(one.size, one.step) for one in read] == [
+    read = [operand.view.slice for operand in user.inputs.values() if operand.value is source]
+    return list(user.used).count(source) == 1 and [(part.size, part.step) for part in read] == [
         (source.size, 0)
     ]
 

@@ -131,8 +131,8 @@ def _half_of_x_times(f: _Forms, factor: _Form) -> Iterator[_Form]:
 
 def _product(f: _Forms, *factors: _Form) -> Iterator[_Form]:
     """A product of three factors, in any order."""
-    for last, one, other in ((0, 1, 2), (1, 0, 2), (2, 0, 1)):
-        yield f.of("multiply", f.of("multiply", factors[one], factors[other]), factors[last])
+    for last, first, second in ((0, 1, 2), (1, 0, 2), (2, 0, 1)):
+        yield f.of("multiply", f.of("multiply", factors[first], factors[second]), factors[last])
 
 
 def _cubic(f: _Forms) -> Iterator[_Form]:
@@ -198,12 +198,12 @@ class Activations:
                 return Found(activation, argument)
         return None
 
-    def _collect(self, node: Instruction, found: dict[Instruction, None]) -> None:
+    def _collect(self, node: Instruction, nodes: dict[Instruction, None]) -> None:
         """Adds the instructions that a value is computed from."""
         for operand in node.operands:
-            if operand not in found:
-                found[operand] = None
-                self._collect(operand, found)
+            if operand not in nodes:
+                nodes[operand] = None
+                self._collect(operand, nodes)
 
     def _form(
         self, node: Instruction, argument: Instruction, known: dict[Instruction, _Form]

@@ -65,7 +65,7 @@ class Code:
         self._join_gates(stored)
         order = sorted(self._needed(stored))  # operands come before
         reads = [(n, read) for n in order if (read := self.values[n].read) is not None]
-        reads.sort(key=lambda one: one[1].view.element_type == ElementType.BOOL)
+        reads.sort(key=lambda read: read[1].view.element_type == ElementType.BOOL)
         places: dict[int, int] = {}
         code: list[Operation] = []
         for number, read in reads:
@@ -204,9 +204,9 @@ class Reader:
             return self._constant(node)
         if math.prod(shape.dimensions[:-1]) != self.source.rows:
             return None
-        if (found := self._activations.find(node)) is not None:
-            function = _FUNCTIONS.get(found.activation)
-            return None if function is None else self._of(function, [found.argument], node, start)
+        if (match := self._activations.find(node)) is not None:
+            function = _FUNCTIONS.get(match.activation)
+            return None if function is None else self._of(function, [match.argument], node, start)
         operands = node.operands
         match node.opcode:
             case "parameter":
@@ -266,8 +266,8 @@ class Reader:
         (operand,) = node.operands
         *rows, columns = node.slices
         whole = all(
-            (one.start, one.limit, one.stride) == (0, extent, 1)
-            for one, extent in zip(rows, operand.shape.dimensions[:-1], strict=True)
+            (row.start, row.limit, row.stride) == (0, extent, 1)
+            for row, extent in zip(rows, operand.shape.dimensions[:-1], strict=True)
         )
         if not whole or columns.stride != 1:
             return None

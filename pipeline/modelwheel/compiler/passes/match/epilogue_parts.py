@@ -67,9 +67,9 @@ class FusionReader:
             return None
         if node.opcode == "parameter":
             return [] if node.parameter_number == self.product else None
-        if (found := self._activations.find(node)) is not None:
-            before = self._chain(found.argument)
-            return None if before is None else [*before, ("activation", found.activation)]
+        if (match := self._activations.find(node)) is not None:
+            before = self._chain(match.argument)
+            return None if before is None else [*before, ("activation", match.activation)]
         operands = node.operands
         match node.opcode:
             case "bitcast":  # the same memory with another shape

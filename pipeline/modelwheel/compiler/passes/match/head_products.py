@@ -82,7 +82,9 @@ class HeadProduct:
         shape = [self.lhs.shape[axis] for axis in order]
         rows = dense_strides(shape, row_major_order(last + 1))
         steps = (strides.steps[axis] for axis in order)
-        if strides.start or any(one not in (row, 0) for one, row in zip(steps, rows, strict=True)):
+        if strides.start or any(
+            step not in (row, 0) for step, row in zip(steps, rows, strict=True)
+        ):
             return self, Value(shares)
         op = self.op.model_copy(update={"lhs_contracting": (last,)})
         lhs = View.dense(self.lhs.slice, _FLOAT, shape)

@@ -53,20 +53,20 @@ class KernelValues:
         (reader,) = readers
         if not self.is_only_read_by(value, reader):
             return None
-        (read,) = (one for one in reader.inputs.values() if one.value is value)
+        (read,) = (operand for operand in reader.inputs.values() if operand.value is value)
         return reader if read.view.slice == call.place else None
 
     def products(self, kernel: Node) -> list[tuple[Node, int]]:
         """The products that only a kernel reads, each with the number of the argument; the last comes first."""
-        found = []
+        products = []
         for number, operand in enumerate(kernel.inputs.values()):
             product = operand.value.producer
             if product is None or not isinstance(product.op, ops.Dot | ops.Convolution):
                 continue
             is_result = product.outputs["out"].value is operand.value
             if is_result and self.is_only_read_by(operand.value, kernel):
-                found.append((product, number))
-        return sorted(found, key=lambda one: position(one[0]), reverse=True)
+                products.append((product, number))
+        return sorted(products, key=lambda pair: position(pair[0]), reverse=True)
 
     def find(self, node: Instruction, fusion: Instruction, before: Node) -> Value | None:
         """The value, computed before a node in the same region, that an instruction in a fusion computes again."""
@@ -89,15 +89,15 @@ class KernelValues:
     @cached_property
     def _written(self) -> dict[int, list[Value]]:
         """What kernels have written, by the numbers of the values."""
-        found: dict[int, list[Value]] = {}
+        values: dict[int, list[Value]] = {}
         assert self._numbering is not None
         for node in self._graph.walk():
             call = KernelCall.of(self._graph, node)
             if call is None or not call.is_whole or call.instruction.name in self._graph.repeated:
                 continue
             number = self._numbering.of(call.instruction)
-            found.setdefault(number, []).append(call.result.value)
-        return found
+            values.setdefault(number, []).append(call.result.value)
+        return values
 
 
 def position(node: Node) -> int:

@@ -88,7 +88,11 @@ class MaskCode:
 
     def changes(self, axis: int) -> bool:
         """Whether it is not the same everywhere along an axis."""
-        indices = (one.strides for one in self.expression.operations if one.opcode == "index")
+        indices = (
+            operation.strides
+            for operation in self.expression.operations
+            if operation.opcode == "index"
+        )
         return any(steps[axis] for steps in (*(read.steps for read in self.reads), *indices))
 
 
@@ -138,13 +142,15 @@ class _Reader:
             case "constant":
                 return self._constant(node, element)
         opcode = self._opcode(node, element, operands)
-        if opcode is None or any(not same_layout(one.shape, node.shape) for one in operands):
+        if opcode is None or any(
+            not same_layout(operand.shape, node.shape) for operand in operands
+        ):
             return None
-        numbers = [self.number(one, moves) for one in operands]
-        found = tuple(number for number in numbers if number is not None)
-        if len(found) != len(numbers):
+        numbers = [self.number(operand, moves) for operand in operands]
+        known = tuple(number for number in numbers if number is not None)
+        if len(known) != len(numbers):
             return None
-        return self._operation(expr.Operation(opcode=opcode, element_type=element, operands=found))
+        return self._operation(expr.Operation(opcode=opcode, element_type=element, operands=known))
 
     def _opcode(
         self, node: Instruction, element: ElementType, operands: Sequence[Instruction]
@@ -209,10 +215,10 @@ class _Reader:
         self, shape: Shape, moves: tuple[Instruction, ...], axis: int | None = None
     ) -> Strides | None:
         """Distances for both axes of heads, queries and keys."""
-        found = strides_through(shape, moves, self.shape, axis)
-        if found is None:
+        strides = strides_through(shape, moves, self.shape, axis)
+        if strides is None:
             return None
-        return Strides(found.start, (*[0] * (_AXES - len(found.steps)), *found.steps))
+        return Strides(strides.start, (*[0] * (_AXES - len(strides.steps)), *strides.steps))
 
     def _operation(self, made: expr.Operation) -> int | None:
         """The number of an operation, equal ones having one; None if there are too many."""

@@ -70,7 +70,7 @@ def read_parts(
     if len(arguments) != len(fusion.operands) or not _is_whole(product, arguments[number]):
         return None
     columns = columns_of(product)
-    views = [one.view for one in _factors(product)]
+    views = [factor.view for factor in _factors(product)]
     views.append(product.outputs["out"].view)
     if {view.element_type for view in views} != {_FLOAT} or columns < _MIN_COLUMNS:
         return None
@@ -194,7 +194,7 @@ def finished(graph: Graph, product: Node, kernel: Node | None, parts: Named) -> 
 
 def _operands(parts: Named, out: View, columns: int) -> dict[str, Operand] | None:
     """The operands of a product that are parts of its epilogue; None if one of them has another size."""
-    found: dict[str, Operand] = {}
+    operands: dict[str, Operand] = {}
     for role, part in parts.items():
         if not isinstance(part, Operand):
             continue
@@ -205,8 +205,8 @@ def _operands(parts: Named, out: View, columns: int) -> dict[str, Operand] | Non
             view, elements = View.dense(whole, _FLOAT, (columns,)), columns
         if whole.size != elements * _FLOAT.item_bytes:
             return None
-        found[role] = Operand(part.value, view)
-    return found
+        operands[role] = Operand(part.value, view)
+    return operands
 
 
 def _has(product: Node, epilogue: ops.Epilogue, name: str) -> bool:

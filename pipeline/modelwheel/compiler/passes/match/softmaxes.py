@@ -117,11 +117,11 @@ class _Finder:
         """The value in max(value, -inf), which JAX writes and which changes nothing."""
         if value is None:
             return None
-        found = self._behind(value)
-        if found.node.opcode != "maximum":
+        origin = self._behind(value)
+        if origin.node.opcode != "maximum":
             return value
-        one, other = found.operands
-        for largest, least in ((one, other), (other, one)):
+        left, right = origin.operands
+        for largest, least in ((left, right), (right, left)):
             if self._constant(least) == -math.inf:
                 return largest
         return value
@@ -130,11 +130,11 @@ class _Finder:
         """The value that is reduced along rows to another one, perhaps in windows first."""
         if value is None:
             return None
-        found = self._behind(value)
-        node = found.node
-        if node.opcode != "reduce" or not self._starts_with_nothing(found, reducer):
+        origin = self._behind(value)
+        node = origin.node
+        if node.opcode != "reduce" or not self._starts_with_nothing(origin, reducer):
             return None
-        source, _ = found.operands
+        source, _ = origin.operands
         rank = source.node.shape.rank
         if node.dimensions != (rank - 1,) or not row_major(source.node.shape):
             return None
@@ -169,21 +169,21 @@ class _Finder:
 
     def _kept(self, value: Value) -> tuple[Value, Kept | None]:
         """The scores that a value is where it is not one number, by a condition."""
-        found = self._behind(value)
-        if found.node.opcode == "select":
-            condition, one, other = found.operands
-            for scores, rest in ((one, other), (other, one)):
+        origin = self._behind(value)
+        if origin.node.opcode == "select":
+            condition, left, right = origin.operands
+            for scores, rest in ((left, right), (right, left)):
                 number = self._constant(rest)
                 if number is not None and number < math.inf:  # nor NaN
-                    return scores, Kept(condition, scores is other, number)
+                    return scores, Kept(condition, scores is right, number)
         return value, None
 
     def _added(self, value: Value) -> tuple[Value, Value | None]:
         """The product that a value is the sum of, perhaps scaled, with something else."""
-        found = self._behind(value)
-        if found.node.opcode == "add":
-            one, other = found.operands
-            for scores, added in ((one, other), (other, one)):
+        origin = self._behind(value)
+        if origin.node.opcode == "add":
+            left, right = origin.operands
+            for scores, added in ((left, right), (right, left)):
                 before = dict(self._fusions)
                 source, _ = self._unscaled(scores)
                 if source.fusion is None and source.node.opcode == "dot":
@@ -193,14 +193,14 @@ class _Finder:
 
     def _unscaled(self, value: Value) -> tuple[Value, float]:
         """The value that another one is the product of, with a number."""
-        found = self._behind(value)
-        if found.node.opcode == "multiply":
-            one, other = found.operands
-            for source, factor in ((one, other), (other, one)):
+        origin = self._behind(value)
+        if origin.node.opcode == "multiply":
+            left, right = origin.operands
+            for source, factor in ((left, right), (right, left)):
                 scale = self._constant(factor)
                 if scale is not None and math.isfinite(scale) and scale != 0:
                     return self._behind(source), scale
-        return found, 1.0
+        return origin, 1.0
 
 
 def _is_float(shape: Shape) -> bool:

@@ -65,10 +65,10 @@ class _Reduction:
 
 def pooling(call: KernelCall) -> Node | None:
     """The pooling of images, or of sequences, that a kernel computes; None if it does anything else."""
-    found = _reduction(call, "reduce-window")
-    if found is None:
+    reduction = _reduction(call, "reduce-window")
+    if reduction is None:
         return None
-    root, source = found.root, found.source
+    root, source = reduction.root, reduction.source
     last = source.rank - 1
     pooled = range(1, last)
     plain = (
@@ -81,8 +81,8 @@ def pooling(call: KernelCall) -> Node | None:
         return None
     windows = [root.window[axis] for axis in pooled]
     op = ops.Pooling(
-        reducer=found.reducer,
-        initial=found.initial,
+        reducer=reduction.reducer,
+        initial=reduction.initial,
         window=sides([window.size for window in windows], 1),
         stride=sides([window.stride for window in windows], 1),
         pad_low=sides([window.pad_low for window in windows], 0),
@@ -97,10 +97,10 @@ def _images(shape: Shape) -> _Images:
 
 def mean_of_images(call: KernelCall) -> Node | None:
     """The sum over all places of images, times a factor, that a kernel computes; None if it does anything else."""
-    found = mean_of_values(call.instruction)
-    if found is None or len(call.arguments) != 1 or not call.is_apart:
+    mean = mean_of_values(call.instruction)
+    if mean is None or len(call.arguments) != 1 or not call.is_apart:
         return None
-    values, pooled = found
+    values, pooled = mean
     return pooled.node(call) if values.opcode == "parameter" else None
 
 
@@ -138,8 +138,8 @@ def _scaled(node: Instruction) -> tuple[Instruction, float]:
     """The value that an instruction multiplies by one number, and the number."""
     if node.opcode != "multiply":
         return node, 1.0
-    one, other = node.operands
-    for value, repeated in ((one, other), (other, one)):
+    left, right = node.operands
+    for value, repeated in ((left, right), (right, left)):
         number = scalar_of(repeated, finite=True)
         if number is not None:
             return value, number
@@ -159,18 +159,18 @@ def row_reduction(call: KernelCall) -> Node | None:
     XLA reduces long rows in windows first, and then their results (TreeReductionRewriter in
     xla/service/tree_reduction_rewriter.cc).
     """
-    if found := _reduction(call, "reduce-window"):
-        row = _windows_of_rows(found)
-    elif found := _reduction(call, "reduce"):
-        row = _whole_rows(found)
+    if reduction := _reduction(call, "reduce-window"):
+        row = _windows_of_rows(reduction)
+    elif reduction := _reduction(call, "reduce"):
+        row = _whole_rows(reduction)
     else:
         return None
     if row is None or row.window < _MIN_WINDOW:
         return None
     op = ops.RowReduction(
-        reducer=found.reducer, initial=found.initial, window=row.window, pad_low=row.pad_low
+        reducer=reduction.reducer, initial=reduction.initial, window=row.window, pad_low=row.pad_low
     )
-    rows = found.source.elements // row.size
+    rows = reduction.source.elements // row.size
     inputs = {"input": call.dense(0, _FLOAT, (rows, row.size))}
     return call.replaced(op, inputs, View.dense(call.place, _FLOAT, (rows, row.windows)))
 
@@ -183,9 +183,9 @@ class _Row:
     pad_low: int
 
 
-def _windows_of_rows(found: _Reduction) -> _Row | None:
+def _windows_of_rows(reduction: _Reduction) -> _Row | None:
     """The windows of a `reduce-window` along the axis that varies fastest."""
-    root, order = found.root, found.source.minor_to_major
+    root, order = reduction.root, reduction.source.minor_to_major
     axis = order[0]
     window = root.window[axis]
     plain = (
@@ -193,20 +193,20 @@ def _windows_of_rows(found: _Reduction) -> _Row | None:
         and is_plain(root.window, (axis,))
         and (window.stride) == window.size
     )
-    size, windows = found.source.dimensions[axis], root.shape.dimensions[axis]
+    size, windows = reduction.source.dimensions[axis], root.shape.dimensions[axis]
     return _Row(size, windows, window.size, window.pad_low) if plain else None
 
 
-def _whole_rows(found: _Reduction) -> _Row | None:
+def _whole_rows(reduction: _Reduction) -> _Row | None:
     """The axes of a `reduce`, if they vary fastest."""
-    order, reduced = found.source.minor_to_major, set(found.root.dimensions)
+    order, reduced = reduction.source.minor_to_major, set(reduction.root.dimensions)
     kept = [axis for axis in order if axis not in reduced]
     numbers = {axis: number for number, axis in enumerate(sorted(kept))}
     fastest = [axis for axis in order if axis in reduced]
-    plain = order == (*fastest, *kept) and found.root.shape.minor_to_major == tuple(
+    plain = order == (*fastest, *kept) and reduction.root.shape.minor_to_major == tuple(
         numbers[axis] for axis in kept
     )
-    size = math.prod(found.source.dimensions[axis] for axis in reduced)
+    size = math.prod(reduction.source.dimensions[axis] for axis in reduced)
     return _Row(size, 1, size, 0) if plain and size else None
 
 

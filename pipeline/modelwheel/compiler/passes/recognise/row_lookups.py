@@ -31,10 +31,10 @@ def row_lookup(call: KernelCall) -> Node | None:
     if gather.opcode != "gather":
         return None
     table, positions = gather.operands
-    found = _indices(positions)
-    if table.opcode != "parameter" or not _takes_rows(gather, table, positions) or found is None:
+    match = _indices(positions)
+    if table.opcode != "parameter" or not _takes_rows(gather, table, positions) or match is None:
         return None
-    indices, wrap = found
+    indices, wrap = match
     element = indices.shape.element_type
     if {table.parameter_number, indices.parameter_number} != {0, 1} or element is None:
         return None

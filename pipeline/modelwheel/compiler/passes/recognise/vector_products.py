@@ -57,8 +57,8 @@ def _parts(instruction: Instruction) -> tuple[Instruction | None, int | None]:
     root = instruction.called_root
     if root.opcode != "add":
         return root, None
-    one, other = (behind_bitcasts(operand) for operand in root.operands)
-    for dot, addend in ((one, other), (other, one)):
+    left, right = (behind_bitcasts(operand) for operand in root.operands)
+    for dot, addend in ((left, right), (right, left)):
         if dot.opcode == "dot" and addend.opcode == "parameter":
             return dot, addend.parameter_number
     return None, None
@@ -125,7 +125,7 @@ def product_of_values(fusion: Instruction) -> ValuesProduct | None:
     dot = behind_bitcasts(fusion.called_root)
     if plain_axes(dot) is None:
         return None
-    one, other = map(parameter_of, dot.operands)
-    if one is None and other is not None:
-        return ValuesProduct(dot, 0, other)
-    return ValuesProduct(dot, 1, one) if other is None and one is not None else None
+    left, right = map(parameter_of, dot.operands)
+    if left is None and right is not None:
+        return ValuesProduct(dot, 0, right)
+    return ValuesProduct(dot, 1, left) if right is None and left is not None else None
