@@ -123,8 +123,8 @@ def count_branches(step: Step) -> int:
 
 def count_parts_of_steps(step: Step) -> int:
     """The number of threads that the largest step of its branches has work for, at least 1."""
-    inner = (each for branch in step.regions for each in leaves(branch))
-    return max((count_parts(each, in_loop=times > 1) for each, times in inner), default=1)
+    inner = (leaf for branch in step.regions for leaf in leaves(branch))
+    return max((count_parts(leaf, in_loop=times > 1) for leaf, times in inner), default=1)
 
 
 def _in_parallel(step: Step) -> float:

@@ -45,19 +45,19 @@ class _Columns:
 
 def arrays_of_rows(steps: Sequence[Step]) -> dict[int, ArrayOfRows]:
     """The arrays by the positions of the steps that write their columns."""
-    found: dict[int, ArrayOfRows] = {}
+    arrays: dict[int, ArrayOfRows] = {}
     for position, step in enumerate(steps):
-        if position not in found and (columns := _written_columns(step)) is not None:
+        if position not in arrays and (columns := _written_columns(step)) is not None:
             members = _members(steps, position, columns)
             if members:
-                start = min(one.start for one in members.values())
+                start = min(member.start for member in members.values())
                 size = columns.period * columns.rows
                 place = Slice(allocation=columns.allocation, offset=start, size=size)
-                found |= {
+                arrays |= {
                     other: ArrayOfRows(place, _output(steps[other]).slice, other == position)
                     for other in members
                 }
-    return found
+    return arrays
 
 
 def _output(step: Step) -> View:
@@ -84,7 +84,7 @@ def _members(steps: Sequence[Step], first: int, columns: _Columns) -> dict[int, 
     allocation = columns.allocation
     members = {first: columns}
     for position, step in enumerate(steps[first + 1 :], first + 1):
-        start = min(one.start for one in members.values())
+        start = min(member.start for member in members.values())
         size = columns.period * columns.rows
         # Where the first row begins is known when all columns are.
         around = Slice(allocation=allocation, offset=start - columns.period, size=size * 2)
@@ -95,7 +95,7 @@ def _members(steps: Sequence[Step], first: int, columns: _Columns) -> dict[int, 
             return members if _reads_known(step, members, allocation) else {}
         if position in members:
             continue
-        if any(overlap(part, around) for one in walk((step,)) for part in writes(one)):
+        if any(overlap(part, around) for inner in walk((step,)) for part in writes(inner)):
             return {}
         if not _reads_known(step, members, allocation):
             return {}
@@ -104,31 +104,31 @@ def _members(steps: Sequence[Step], first: int, columns: _Columns) -> dict[int, 
 
 def _is_whole(parts: Sequence[_Columns]) -> bool:
     """Whether columns follow each other from the first of a row to the last."""
-    ordered = sorted(parts, key=lambda one: one.start)
+    ordered = sorted(parts, key=lambda part: part.start)
     stop = ordered[0].start
-    for one in ordered:
-        if one.start != stop:
+    for part in ordered:
+        if part.start != stop:
             return False
-        stop += one.length
+        stop += part.length
     return stop == ordered[0].start + ordered[0].period
 
 
 def _reads_known(step: Step, members: dict[int, _Columns], allocation: int) -> bool:
     """Whether a step reads only columns that are written, of what is in the memory of an array."""
     known = list(members.values())
-    start = min(one.start for one in known)
-    stop = max(one.start for one in known) + known[0].period * known[0].rows
+    start = min(part.start for part in known)
+    stop = max(part.start for part in known) + known[0].period * known[0].rows
     array = Slice(allocation=allocation, offset=start, size=stop - start)
     if step.regions:
-        return not any(overlap(part, array) for one in walk((step,)) for part in slices(one))
+        return not any(overlap(part, array) for inner in walk((step,)) for part in slices(inner))
     for view in step.inputs.values():
         if overlap(view.slice, array):
             read = _columns(view)
             if read is None or not any(
-                one.start <= read.start
-                and read.start + read.length <= one.start + one.length
-                and read.period == one.period
-                for one in known
+                part.start <= read.start
+                and read.start + read.length <= part.start + part.length
+                and read.period == part.period
+                for part in known
             ):
                 return False
     return True

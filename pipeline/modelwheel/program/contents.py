@@ -78,15 +78,15 @@ class Contents(Generic[T]):
 
 def merged(parts: Iterable[Slice]) -> list[Slice]:
     """Slices without overlaps that together are some slices; those that only touch stay apart."""
-    found: list[Slice] = []
-    for part in sorted(parts, key=lambda one: (one.allocation, one.offset)):
-        last = found[-1] if found else None
+    slices: list[Slice] = []
+    for part in sorted(parts, key=lambda part: (part.allocation, part.offset)):
+        last = slices[-1] if slices else None
         if last is not None and last.allocation == part.allocation:
             stop = last.offset + last.size
             if part.offset < stop:
                 size = max(stop, part.offset + part.size) - last.offset
-                found[-1] = last.model_copy(update={"size": size})
+                slices[-1] = last.model_copy(update={"size": size})
                 continue
         if part.size:
-            found.append(Slice(allocation=part.allocation, offset=part.offset, size=part.size))
-    return found
+            slices.append(Slice(allocation=part.allocation, offset=part.offset, size=part.size))
+    return slices

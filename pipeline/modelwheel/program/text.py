@@ -83,8 +83,8 @@ def named_operands(
     """Operands in order; those of optional roles with their names, such as `bias=...`."""
     optional = {role.name for role in roles if role.optional}
     return ", ".join(
-        f"{name}={shown(one)}" if role_of(name) in optional else shown(one)
-        for name, one in operands.items()
+        f"{name}={shown(operand)}" if role_of(name) in optional else shown(operand)
+        for name, operand in operands.items()
     )
 
 
@@ -164,26 +164,33 @@ def _attribute(value: Any) -> str:
 def expression_text(code: Expression) -> str:
     """Straight-line code as nested calls: `tanh(add(read0, 1.0))`; what is used twice is named first."""
     uses = [0] * len(code.operations)
-    for number in (*code.results, *(n for one in code.operations for n in one.operands)):
+    for number in (
+        *code.results,
+        *(n for operation in code.operations for n in operation.operands),
+    ):
         uses[number] += 1
     texts: list[str] = []
     named: list[str] = []
-    for number, one in enumerate(code.operations):
-        text = _operation(one, texts)
-        if uses[number] > 1 and one.operands:
+    for number, operation in enumerate(code.operations):
+        text = _operation(operation, texts)
+        if uses[number] > 1 and operation.operands:
             named.append(f"v{number} = {text}")
             text = f"v{number}"
         texts.append(text)
     return "; ".join([*named, ", ".join(texts[number] for number in code.results)])
 
 
-def _operation(one: Operation, texts: list[str]) -> str:
-    if one.opcode == "read":
-        return f"read{one.input}"
-    if one.opcode == "constant":
-        return "-inf" if one.value is None else repr(one.value)
-    if one.opcode == "index":
-        return f"index({one.start}, {list(one.strides)})"
-    operands = ", ".join(texts[number] for number in one.operands)
-    name = f"convert_{short_name(one.element_type)}" if one.opcode == "convert" else one.opcode
+def _operation(operation: Operation, texts: list[str]) -> str:
+    if operation.opcode == "read":
+        return f"read{operation.input}"
+    if operation.opcode == "constant":
+        return "-inf" if operation.value is None else repr(operation.value)
+    if operation.opcode == "index":
+        return f"index({operation.start}, {list(operation.strides)})"
+    operands = ", ".join(texts[number] for number in operation.operands)
+    name = (
+        f"convert_{short_name(operation.element_type)}"
+        if operation.opcode == "convert"
+        else operation.opcode
+    )
     return f"{name}({operands})"

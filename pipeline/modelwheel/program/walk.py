@@ -68,5 +68,7 @@ def _access(step: Step) -> Access:
     if not step.op.REGIONS:
         return Access(reads(step), writes(step))
     # What a loop or branch writes is not all written, or read before.
-    inner = (part.whole for region in step.regions for one in walk(region) for part in slices(one))
+    inner = (
+        part.whole for region in step.regions for child in walk(region) for part in slices(child)
+    )
     return Access((*reads(step), *inner), ())
