@@ -68,9 +68,9 @@ def run(job: CompileJob | PassesJob) -> None:
 def _require_flags(flags: Flags) -> None:
     """XLA has read its flags when this process started: other ones would change nothing."""
     expected = flags.environment()
-    found = {name: os.environ.get(name, "") for name in expected}
-    if found != expected:
-        raise RuntimeError(f"this process has the compiler flags {found}, not {expected}")
+    actual = {name: os.environ.get(name, "") for name in expected}
+    if actual != expected:
+        raise RuntimeError(f"this process has the compiler flags {actual}, not {expected}")
 
 
 def _compile(job: CompileJob | PassesJob) -> None:
@@ -144,10 +144,10 @@ def _explained(error: Exception) -> Exception:
     # What MLIR says about a line of a module, which names the layer.
     located = re.search(r"error: loc\(\"([^\"]+)\"\): (.+)", text)
     if located:
-        names, said = located.groups()
+        names, reason = located.groups()
         layer = clean_name(next(iter(names_of(names)), "")) or names
         return CompileError(
-            f"XLA refused {one_line(repr(layer))}: {one_line(said)}; correct this layer of the model",
+            f"XLA refused {one_line(repr(layer))}: {one_line(reason)}; correct this layer of the model",
             code="MW504",
         )
     return CompileError(

@@ -375,7 +375,7 @@ class _ThunkDecoder:
     def _copy(self, thunk: Any, c: Any) -> Step:
         source, destination = map(_view, (c.src_buffer_shape, c.dst_buffer_shape))
         layouts = [
-            read_shape(one.shape).minor_to_major for one in (c.src_buffer_shape, c.dst_buffer_shape)
+            read_shape(end.shape).minor_to_major for end in (c.src_buffer_shape, c.dst_buffer_shape)
         ]
         if layouts[0] != layouts[1]:
             raise UnsupportedProgramError(
@@ -426,13 +426,13 @@ class _ThunkDecoder:
         )
 
     def _top_k(self, _: Any, t: Any) -> Step:
-        rows, found = (t.batch_size, t.input_size), (t.batch_size, t.k)
+        rows, largest = (t.batch_size, t.input_size), (t.batch_size, t.k)
         return Step(
             op=ops.TopK(),
             inputs={"values": View.dense(_slice(t.values_buffer), ElementType.FLOAT32, rows)},
             outputs={
-                "output": View.dense(_slice(t.output_buffer), ElementType.FLOAT32, found),
-                "indices": View.dense(_slice(t.indices_buffer), ElementType.INT32, found),
+                "output": View.dense(_slice(t.output_buffer), ElementType.FLOAT32, largest),
+                "indices": View.dense(_slice(t.indices_buffer), ElementType.INT32, largest),
             },
             operations=t.batch_size * t.input_size * max(t.k.bit_length(), 1),
         )

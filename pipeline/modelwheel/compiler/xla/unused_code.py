@@ -184,8 +184,8 @@ def _coff_code(path: Path) -> _Code | None:
     for row in range(section.numberof_relocations):
         place = section.pointerto_relocation + row * _COFF_RELOCATION.size
         offset, reference, _ = _COFF_RELOCATION.unpack_from(content, place)
-        found = by_index.get(reference)
-        target = found.value if found is not None and found.section_idx == number else None
+        entry = by_index.get(reference)
+        target = entry.value if entry is not None and entry.section_idx == number else None
         relocations.append(_Relocation(place, offset, target))
     relocations.sort(key=attrgetter("offset"))
     count = _COFF_HEADER + (number - 1) * _COFF_SECTION + _COFF_COUNT
