@@ -74,9 +74,9 @@ def _graphs_of_block(
     yield graph
     for op in block.ops:
         if op.name in ("stablehlo.while", "stablehlo.if", "stablehlo.case"):
-            given = result_types(op)
+            kinds = result_types(op)
             for region in op.regions:
-                own = dict(zip(region.arguments, given, strict=False))
+                own = dict(zip(region.arguments, kinds, strict=False))
                 yield from _graphs_of_block(region, {**graph.types, **own}, graph.ops)
 
 

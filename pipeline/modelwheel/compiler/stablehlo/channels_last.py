@@ -107,7 +107,7 @@ class _Block:
         if inner is None or outer is None or first is None:
             return [x, scale]
         deviation, weight = first.operands[0], outer.operands[0]
-        axes = [one.attributes["broadcast_dimensions"] for one in (first, outer)]
+        axes = [broadcast.attributes["broadcast_dimensions"] for broadcast in (first, outer)]
         if getattr(_behind(deviation), "name", None) != "stablehlo.rsqrt" or axes[0] != axes[1]:
             return [x, scale]
         if deviation.type != weight.type:

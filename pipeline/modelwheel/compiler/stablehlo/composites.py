@@ -68,7 +68,7 @@ def count_composites(text: str, functions: Mapping[str, Function]) -> dict[str, 
     if "stablehlo.composite " not in text:
         return {}
     lines = text.split("\n")
-    return dict(Counter(found.name for _, found in reached_composites(lines, functions)))
+    return dict(Counter(composite.name for _, composite in reached_composites(lines, functions)))
 
 
 def reached_composites(

@@ -30,12 +30,12 @@ def restore_functions_of_modules(graph_def: Any) -> None:
 
 def canonicalize_modules(graph_def: Any) -> None:
     """Brings each module of known shapes into the form for which the compiler has the best code; see `canonical`."""
-    for nodes in (graph_def.node, *(one.node_def for one in graph_def.library.function)):
+    for nodes in (graph_def.node, *(function.node_def for function in graph_def.library.function)):
         by_name = {node.name: node for node in nodes}
         for node in nodes:
             if node.op == MODULE_OP:
                 constants = [
-                    n for n, given in enumerate(node.input) if _is_constant(given, by_name)
+                    n for n, tensor in enumerate(node.input) if _is_constant(tensor, by_name)
                 ]
                 change = partial(canonical_form, constants=constants)
                 # XLA refuses a module that is wrong itself, and names the layer.

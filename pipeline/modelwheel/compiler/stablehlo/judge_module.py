@@ -60,15 +60,15 @@ def kinds(module: Module, *, calls_tensorflow: bool = False) -> dict[str, Kind]:
         calls_tensorflow: Whether it may run functions of the SavedModel that it is in, which are judged
             themselves.
     """
-    found: dict[str, Kind] = {}
+    by_label: dict[str, Kind] = {}
     for name, op in reached_ops(module):
         target = target_of(op)
         label = op.name if target is None else f"{op.name} @{target}"
-        if label not in found:
+        if label not in by_label:
             known = calls_tensorflow and target == CALLS_TENSORFLOW
-            found[label] = Kind(*(("compiled", "") if known else describe(op.name, target)))
-        found[label].add(name, op)
-    return dict(sorted(found.items()))
+            by_label[label] = Kind(*(("compiled", "") if known else describe(op.name, target)))
+        by_label[label].add(name, op)
+    return dict(sorted(by_label.items()))
 
 
 def reached_ops(module: Module) -> Iterator[tuple[str, Op]]:
@@ -132,8 +132,8 @@ def _judge(content: bytes) -> tuple[Mapping[str, Kind], Cost, Demands, int, Mapp
     module = read_module(content, "the module of an XlaCallModule node")
     count = len(module.main.arguments)
     demands = module_demands(module.functions, count)
-    found = kinds(module, calls_tensorflow=True)
-    return found, cost(module), demands, count, module.composites
+    by_label = kinds(module, calls_tensorflow=True)
+    return by_label, cost(module), demands, count, module.composites
 
 
 def inspect_module(
@@ -176,13 +176,13 @@ def _use(label: str, kind: Kind, key: str) -> OpUse:
 
 def _reach(functions: Mapping[str, Function]) -> list[str]:
     """`main` and what it calls."""
-    found, known = [MAIN], {MAIN}
-    for name in found:  # grows while it is walked
+    reached, known = [MAIN], {MAIN}
+    for name in reached:  # grows while it is walked
         for op in _walk(functions[name].body):
             new = [n for n in called_functions(op, functions) if n not in known]
-            found += dict.fromkeys(new)
+            reached += dict.fromkeys(new)
             known.update(new)
-    return found
+    return reached
 
 
 def _walk(block: Block) -> Iterator[Op]:

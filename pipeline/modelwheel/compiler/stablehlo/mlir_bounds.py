@@ -106,8 +106,8 @@ def measure(parts: Sequence[Part]) -> tuple[list[int], int]:
 
 def _shortened(match: re.Match[bytes]) -> bytes:
     """A string as its quotation marks, with as many marks as show that it is long; nothing else."""
-    found = match[0]
-    return b'"' * (2 + len(found) // _MARK) if found.startswith(b'"') else b""
+    quoted = match[0]
+    return b'"' * (2 + len(quoted) // _MARK) if quoted.startswith(b'"') else b""
 
 
 def _bracket_depth(lean: bytes) -> int:
@@ -126,13 +126,13 @@ def _bracket_depth(lean: bytes) -> int:
 
 def _aliases(lean: bytes) -> tuple[list[Part], list[int]]:
     """The aliases that a text defines, and how often what is no definition names each."""
-    found = list(_ALIAS.finditer(lean))
-    if not found:
+    aliases = list(_ALIAS.finditer(lean))
+    if not aliases:
         return [], []
-    numbers = {match[1]: number for number, match in enumerate(found)}
+    numbers = {match[1]: number for number, match in enumerate(aliases)}
     parts, outside, after = list[Part](), list[bytes](), 0
-    ends = [*(match.start() for match in found[1:]), len(lean)]
-    for match, limit in zip(found, ends, strict=True):
+    ends = [*(match.start() for match in aliases[1:]), len(lean)]
+    for match, limit in zip(aliases, ends, strict=True):
         outside.append(lean[after : match.start()])
         after = _end_of_definition(lean, match.end(), limit)
         body = lean[match.end() : after]

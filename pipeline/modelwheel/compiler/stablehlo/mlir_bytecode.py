@@ -140,7 +140,7 @@ def _sections(content: bytes) -> dict[int, _Reader]:
     top.number()  # the version
     while top.byte():  # who wrote it
         pass
-    found = {}
+    sections = {}
     while top.place < top.end:
         number = top.byte()
         length = top.number()
@@ -148,11 +148,11 @@ def _sections(content: bytes) -> dict[int, _Reader]:
             alignment = top.number()
             if alignment > 1:
                 top.place += -top.place % alignment
-        found[number & 0x7F] = _Reader(content, top.place, top.place + length)
+        sections[number & 0x7F] = _Reader(content, top.place, top.place + length)
         top.place += length
-    if not found.keys() >= {_STRINGS, _DIALECTS, _VALUES, _OFFSETS}:
+    if not sections.keys() >= {_STRINGS, _DIALECTS, _VALUES, _OFFSETS}:
         raise IndexError("a section is missing")
-    return found
+    return sections
 
 
 def _string_lengths(section: _Reader) -> list[int]:

@@ -22,12 +22,12 @@ _DYNAMIC = "tensor<?"
 
 def keep_integers(text: str) -> str:
     """The module with `x | (x & -x)`, which is x, in the place of each such result x."""
-    found = list(_RESULT.finditer(text))
-    if not found:
+    results = list(_RESULT.finditer(text))
+    if not results:
         return text
     fixed = _Fixed(text)
     pieces, end = [], 0
-    for number, match in enumerate(found):
+    for number, match in enumerate(results):
         if not _may_wrap(match, fixed, dynamic=_DYNAMIC in text):
             continue
         pieces += [text[end : match.start()], *_hidden(match, number)]
@@ -46,8 +46,8 @@ class _Fixed:
     def before(self, place: int) -> dict[str, bool]:
         """Whether values that were named until a place are; places ascend."""
         while self._next is not None and self._next.start() < place:
-            name, _, given = self._next.groups()
-            self._names[name] = given is None or self._names.get(given, False)
+            name, _, operand = self._next.groups()
+            self._names[name] = operand is None or self._names.get(operand, False)
             self._next = next(self._found, None)
         return self._names
 

@@ -93,8 +93,8 @@ class _Calls:
     def inside(self, function: str, name: str) -> str:
         """The names of an operation of a function, each behind that of the function's calls; empty if it has none."""
         outer = self._name(function, 0) if name else ""
-        found = join_names(*(nested_name(outer, own) for own in names_of(name))) if outer else name
-        return found if len(found) <= _LONGEST else name
+        nested = join_names(*(nested_name(outer, own) for own in names_of(name))) if outer else name
+        return nested if len(nested) <= _LONGEST else name
 
     def _name(self, function: str, depth: int) -> str:
         """What the calls of a function have in common; then the function, unless its only call has a name."""
@@ -120,8 +120,8 @@ class _Locations:
         """The name of a location, as it is between quotation marks; empty if it has none."""
         if alias in self._names or depth > _DEEPEST:
             return self._names.get(alias, "")
-        found = self._read(self._definitions.get(alias, ""), depth + 1)
-        self._names[alias] = found if len(found) <= _LONGEST else ""
+        name = self._read(self._definitions.get(alias, ""), depth + 1)
+        self._names[alias] = name if len(name) <= _LONGEST else ""
         return self._names[alias]
 
     def _read(self, text: str, depth: int) -> str:

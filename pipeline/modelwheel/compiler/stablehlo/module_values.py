@@ -183,8 +183,8 @@ class _Walk:
             return self.call(called[0], inputs, depth + 1)
         for number, region in enumerate(op.regions):
             # Of a loop, the values before its first turn: most are the same in all.
-            given = _entering(op, inputs) if op.name == "stablehlo.while" else ()
-            bound: _Environment = {n: (v,) for n, v in zip(region.arguments, given, strict=False)}
+            values = _entering(op, inputs) if op.name == "stablehlo.while" else ()
+            bound: _Environment = {n: (v,) for n, v in zip(region.arguments, values, strict=False)}
             # Not a copy, which would be quadratic in a long function.
             outer = known.maps if isinstance(known, ChainMap) else [known]
             decides = op.name == "stablehlo.while" and not number
@@ -221,8 +221,8 @@ def _evaluate(op: Op, inputs: Sequence[_Value]) -> _Value:
         return _Value(constant=True, positions=True)
     if not inputs:
         return _UNKNOWN
-    found = _follow(op, name, inputs)
-    return replace(found, constant=all(value.constant for value in inputs))
+    result = _follow(op, name, inputs)
+    return replace(result, constant=all(value.constant for value in inputs))
 
 
 def _follow(op: Op, name: str, inputs: Sequence[_Value]) -> _Value:
@@ -267,15 +267,15 @@ def _move(op: Op, name: str, inputs: Sequence[_Value]) -> Origins:
     types = _operand_types(op)
     shape = types[0].shape if types else ()
     width = shape[-1] if shape else None
-    found: tuple[int, int, bool] | None = None
+    columns: tuple[int, int, bool] | None = None
     if name == "slice" and width is not None:
         last = re.search(r"(\d+):(\d+)(:\d+)?\]", op.text)
-        found = (int(last[1]), int(last[2]), last[3] is None) if last else None
+        columns = (int(last[1]), int(last[2]), last[3] is None) if last else None
     elif name.endswith("gather") and len(inputs) > 1 and inputs[1].number is not None:
         number, last_axis = int(inputs[1].number), [len(shape) - 1]
         lists = (_list(op.text, key) for key in ("start_index_map", "collapsed_slice_dims"))
-        found = (number, number + 1, False) if all(axes == last_axis for axes in lists) else None
-    return tuple(take_part(origin, found, width) for origin in inputs[0].origins)
+        columns = (number, number + 1, False) if all(axes == last_axis for axes in lists) else None
+    return tuple(take_part(origin, columns, width) for origin in inputs[0].origins)
 
 
 def _tensor(value: _Value) -> Tensor:
@@ -298,12 +298,12 @@ def _clamp(inputs: Sequence[_Value], *, integer: bool) -> _Value:
     return _Value(combine("Minimum", _tensor(_Value(raised)), _tensor(high), integer=False))
 
 
-def _select(condition: _Value, one: _Value, other: _Value) -> _Value:
+def _select(condition: _Value, left: _Value, right: _Value) -> _Value:
     """Of `x < 0 ? x + size : x`, an index that may count from the end, only the second counts."""
-    for value in (one, other):
+    for value in (left, right):
         if value.origins and bare(value.origins) == bare(condition.compared):
             return _Value(value.origins)
-    return _Value(unite((one.origins, other.origins)))
+    return _Value(unite((left.origins, right.origins)))
 
 
 def _constant(op: Op) -> _Value:

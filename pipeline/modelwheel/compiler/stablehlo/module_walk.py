@@ -87,16 +87,16 @@ class Walk:
     def cost(self) -> Cost:
         """What running the module asks for."""
         nodes, depth, deepest = self._measure(MAIN, ())
-        found = _Found()
+        findings = _Found()
         if depth <= MAX_CALL_DEPTH:
             arguments = (_UNKNOWN,) * len(self._functions[MAIN].arguments)
-            found = self._call(MAIN, arguments)[1]
+            findings = self._call(MAIN, arguments)[1]
         return Cost(
             nodes=min(nodes, _MANY),
             depth=depth,
             deepest=deepest,
-            largest=found.largest,
-            loops=tuple(loop for loop in found.loops if _turns(loop) > _TURNS_KEPT),
+            largest=findings.largest,
+            loops=tuple(loop for loop in findings.loops if _turns(loop) > _TURNS_KEPT),
         )
 
     def _measure(self, name: str, path: tuple[str, ...]) -> tuple[int, int, str]:
@@ -123,15 +123,15 @@ class Walk:
     def _call(self, name: str, arguments: tuple[Value, ...]) -> tuple[tuple[Value, ...], _Found]:
         key = name, arguments
         if key not in self._calls:
-            function, found = self._functions[name], _Found()
+            function, findings = self._functions[name], _Found()
             names = function.body.arguments
             known: _Environment = {n: (v,) for n, v in zip(names, arguments, strict=False)}
-            results = self._walk(function.body, known, name, found)
-            self._calls[key] = results, found
+            results = self._walk(function.body, known, name, findings)
+            self._calls[key] = results, findings
         return self._calls[key]
 
     def _walk(
-        self, block: Block, known: _Environment, function: str, found: _Found
+        self, block: Block, known: _Environment, function: str, findings: _Found
     ) -> tuple[Value, ...]:
         """Evaluates a block; what it returns."""
         returned: tuple[Value, ...] = ()
@@ -144,11 +144,11 @@ class Walk:
                 )
             inputs = tuple(_read(known, *operand) for operand in op.operands)
             for tensor in tensor_types(op.text):
-                found.size(op, function, math.prod(e for e in tensor.shape if e is not None))
+                findings.size(op, function, math.prod(e for e in tensor.shape if e is not None))
             if op.name in ("func.return", "stablehlo.return"):
                 returned = inputs
                 continue
-            values = self._evaluate(op, inputs, known, function, found)
+            values = self._evaluate(op, inputs, known, function, findings)
             position = 0
             for name, count in op.results:
                 known[name] = (values[position : position + count] + (_UNKNOWN,) * count)[:count]
@@ -161,22 +161,22 @@ class Walk:
         inputs: tuple[Value, ...],
         known: _Environment,
         function: str,
-        found: _Found,
+        findings: _Found,
     ) -> tuple[Value, ...]:
         if op.name == "stablehlo.while":
-            return self._loop(op, inputs, known, function, found)
+            return self._loop(op, inputs, known, function, findings)
         called = called_functions(op, self._functions)
         if called:
             results: tuple[Value, ...] = ()
             for name in called:
                 results, met = self._call(name, inputs)
-                found.add(met)
+                findings.add(met)
             return results
         if op.regions:
-            return self._regions(op, inputs, known, function, found)
+            return self._regions(op, inputs, known, function, findings)
         elements = _shape_operand(op, inputs)
         if elements:
-            found.size(op, function, elements)
+            findings.size(op, function, elements)
         value = _fold(op, inputs)
         return (value,) * sum(count for _, count in op.results)
 
@@ -186,13 +186,13 @@ class Walk:
         inputs: tuple[Value, ...],
         known: _Environment,
         function: str,
-        found: _Found,
+        findings: _Found,
     ) -> tuple[Value, ...]:
         """A branch, or an operation with a function of elements."""
         dynamic = any(value.dynamic for value in inputs)
         for region in op.regions:
             inner: _Environment = {name: (Value(dynamic),) for name in region.arguments}
-            results = self._walk(region, _within(known, inner), function, found)
+            results = self._walk(region, _within(known, inner), function, findings)
             dynamic = dynamic or any(value.dynamic for value in results)
         return (Value(dynamic),) * sum(count for _, count in op.results)
 
@@ -204,7 +204,7 @@ class Walk:
         inputs: tuple[Value, ...],
         known: _Environment,
         function: str,
-        found: _Found,
+        findings: _Found,
     ) -> tuple[Value, ...]:
         condition, turn = op.regions
         self._loops += 1
@@ -227,11 +227,11 @@ class Walk:
             value if steps.get(index) == 0 else Value(dynamic[index], None, (number, index, 0))
             for index, value in enumerate(inputs)
         ]
-        (again,) = self._walk(condition, _bind(known, condition, state), function, found)
+        (again,) = self._walk(condition, _bind(known, condition, state), function, findings)
         counted = None if again.dynamic else _count_turns(again, number, steps, inputs)
         if not again.dynamic:
             name = f"%{op.results[0][0]}" if op.results else op.name
-            found.loop(EndlessLoop(node=name, function=function, turns=counted))
+            findings.loop(EndlessLoop(node=name, function=function, turns=counted))
         turns, met = counted or 1, _Found()
         plain = [
             replace(value, counter=None)
@@ -244,7 +244,7 @@ class Walk:
             for index, value in enumerate(state)
         ]
         self._walk(turn, _bind(known, turn, plain), function, met)
-        found.add(met, turns)
+        findings.add(met, turns)
         return tuple(replace(v, dynamic=v.dynamic or again.dynamic, bounds=None) for v in plain)
 
 
@@ -252,7 +252,7 @@ def _count_turns(
     again: Value, loop: int, steps: Mapping[int, int], inputs: Sequence[Value]
 ) -> int | None:
     """The turns of a loop that counts up to a number; None if it was not found out."""
-    found = []
+    counts = []
     for direction, left, right in again.tests:
         if left.counter is None:
             left, right = right, left  # noqa: PLW2901 - a comparison from the other side
@@ -268,12 +268,12 @@ def _count_turns(
         if direction in ("LE", "GE"):
             distance += 1 if step > 0 else -1
         if (direction in ("LT", "LE") and step > 0) or (direction in ("GT", "GE") and step < 0):
-            found.append(max(0, -(-distance // step)))
+            counts.append(max(0, -(-distance // step)))
         elif direction == "NE" and (start[0], end[0]) != (start[1], end[1]):
             continue
         elif direction == "NE" and distance % step == 0 and distance // step >= 0:
-            found.append(distance // step)
-    return min(found, default=None)
+            counts.append(distance // step)
+    return min(counts, default=None)
 
 
 def _span(value: Value) -> tuple[int, int] | None:
@@ -312,11 +312,11 @@ def called_functions(op: Op, functions: Mapping[str, Function]) -> list[str]:
 
 
 def _all_ops(block: Block) -> list[Op]:
-    found = list(block.ops)
-    for op in found:  # grows while it is walked
+    ops = list(block.ops)
+    for op in ops:  # grows while it is walked
         for region in op.regions:
-            found += region.ops
-    return found
+            ops += region.ops
+    return ops
 
 
 def _count_ops(block: Block) -> int:

@@ -122,24 +122,24 @@ class _Lift:
         body = _DEFINITION.sub(take, self.bodies[name])
         self.bodies[name] = _with_parameters(body, added)
         passed = [f"%weights_{len(self.weights) - n - 1}" for n in reversed(range(len(added)))]
-        given = [(new, kind) for new, (_, kind) in zip(passed, added, strict=True)]
+        operands = [(new, kind) for new, (_, kind) in zip(passed, added, strict=True)]
         for called, caller in zip((name, *callers), callers, strict=False):
             self.bodies[caller] = _with_parameters(
-                _with_operands(self.bodies[caller], called, given), given
+                _with_operands(self.bodies[caller], called, operands), operands
             )
 
     def _callers(self, name: str) -> list[str] | None:
         """Who calls a function, and who calls that, up to `main`; None if it is not one call each."""
-        found: list[str] = []
+        callers: list[str] = []
         while name != _MAIN:
-            if name not in self._once or len(found) == len(self.bodies):
+            if name not in self._once or len(callers) == len(self.bodies):
                 return None
             call = _call(name)
-            found += [caller for caller, body in self.bodies.items() if call.search(body)][:1]
-            if not found or found[-1] == name:
+            callers += [caller for caller, body in self.bodies.items() if call.search(body)][:1]
+            if not callers or callers[-1] == name:
                 return None
-            name = found[-1]
-        return found
+            name = callers[-1]
+        return callers
 
     def _array(self, number: int) -> Array | None:
         shape, element = self._lean.elements[number]
@@ -163,10 +163,10 @@ def _call(name: str) -> re.Pattern[str]:
     )
 
 
-def _with_operands(body: str, called: str, given: Sequence[tuple[str, str]]) -> str:
+def _with_operands(body: str, called: str, added: Sequence[tuple[str, str]]) -> str:
     def add(match: re.Match[str]) -> str:
-        operands = ", ".join(filter(None, (match["operands"], *(name for name, _ in given))))
-        types = ", ".join(filter(None, (match["types"], *(kind for _, kind in given))))
+        operands = ", ".join(filter(None, (match["operands"], *(name for name, _ in added))))
+        types = ", ".join(filter(None, (match["types"], *(kind for _, kind in added))))
         return f"{match['before']}{operands}{match['between']}{types})"
 
     return _call(called).sub(add, body)

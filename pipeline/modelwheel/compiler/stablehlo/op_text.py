@@ -31,16 +31,16 @@ def written(kind: TensorType) -> str:
     return f"tensor<{''.join(f'{extent}x' for extent in kind.shape)}{kind.element}>"
 
 
-def reshape(name: str, given: TensorType, made: TensorType) -> str:
+def reshape(name: str, source: TensorType, made: TensorType) -> str:
     """A reshape of a value to a type."""
-    return f"{RESHAPE} %{name} : ({written(given)}) -> {written(made)}"
+    return f"{RESHAPE} %{name} : ({written(source)}) -> {written(made)}"
 
 
-def transpose(name: str, given: TensorType, made: TensorType, order: Sequence[int]) -> str:
+def transpose(name: str, source: TensorType, made: TensorType, order: Sequence[int]) -> str:
     """A transpose: axis `n` of the result is axis `order[n]` of the value."""
-    return f"{TRANSPOSE} %{name}, dims = {list(order)} : ({written(given)}) -> {written(made)}"
+    return f"{TRANSPOSE} %{name}, dims = {list(order)} : ({written(source)}) -> {written(made)}"
 
 
-def broadcast(name: str, given: TensorType, made: TensorType, axes: Sequence[int]) -> str:
+def broadcast(name: str, source: TensorType, made: TensorType, axes: Sequence[int]) -> str:
     """A broadcast: axis `n` of the value is axis `axes[n]` of the result."""
-    return f"{BROADCAST} %{name}, dims = {list(axes)} : ({written(given)}) -> {written(made)}"
+    return f"{BROADCAST} %{name}, dims = {list(axes)} : ({written(source)}) -> {written(made)}"

@@ -121,9 +121,9 @@ def _written(block: Block, outer: Mapping[str, Op]) -> Iterator[tuple[Op, str, s
         for region in op.regions:
             yield from _written(region, known)
         if op.name in _ROOTS and [t.element for t in result_types(op)[-1:]] == [_ELEMENT]:
-            found = Arithmetic(known, op).find(_FUNCTIONS, _MOST_OPERATIONS, _FEWEST_NUMBERS)
-            if found is not None:
-                yield op, *found
+            match = Arithmetic(known, op).find(_FUNCTIONS, _MOST_OPERATIONS, _FEWEST_NUMBERS)
+            if match is not None:
+                yield op, *match
 
 
 class Arithmetic:
@@ -164,14 +164,14 @@ class Arithmetic:
 
     def _names(self, most: int) -> list[str]:
         """What it is computed from, the nearest first."""
-        found = [self._root]
-        for name in found:  # grows while it is walked
+        names = [self._root]
+        for name in names:  # grows while it is walked
             op = self._known.get(name)
             if op is not None and not self._is_constant(name) and _is_arithmetic(op):
-                found += dict.fromkeys(n for n, _ in op.operands if n not in found)
-            if len(found) > most:
+                names += dict.fromkeys(n for n, _ in op.operands if n not in names)
+            if len(names) > most:
                 break
-        return found[1 : most + 1]
+        return names[1 : most + 1]
 
     def _depends_only_on(self, argument: str, most: int) -> bool:
         """Whether the value follows from that of another one, by not too many others."""

@@ -146,9 +146,9 @@ def read_module(
         lean = lean.with_text(decompose(lean.text, keep))
     functions = read_functions(without_names(lean.text))
     if MAIN not in functions:
-        found = ", ".join(functions) or "none"
+        names = ", ".join(functions) or "none"
         raise UnsupportedModelError(
-            f"{name} has no function `main` (its functions: {found}); rename the one to compile"
+            f"{name} has no function `main` (its functions: {names}); rename the one to compile"
         )
     if not apart:
         return Module(put_back(lean), functions, composites=composites)
@@ -212,10 +212,10 @@ def module_graph(
             name: tf.compat.v1.placeholder(dtype, shape, f"arg_{c_name}")
             for (name, (dtype, shape)), c_name in zip(inputs.items(), c_names(inputs), strict=True)
         }
-        given = [placeholders[n] for n in arguments]
-        given += [tf.constant(values) for values in module.weights]
+        operands = [placeholders[n] for n in arguments]
+        operands += [tf.constant(values) for values in module.weights]
         compiled = replace(module, text=restore_functions(module.text))
-        results = call_module(compiled.bytecode, given, _declared(outputs), platforms)
+        results = call_module(compiled.bytecode, operands, _declared(outputs), platforms)
         fetches = {
             info.name: Fetch(tensor.name, tensor.dtype)
             for info, tensor in zip(outputs, results, strict=True)
@@ -332,17 +332,17 @@ def plain_module(content: bytes, name: str) -> bytes:
     """The module as bytecode of this version."""
     from tensorflow.compiler.mlir.stablehlo import stablehlo
 
-    def deserialize(given: bytes) -> bytes:
-        return bytes(stablehlo.deserialize_portable_artifact_str(given))
+    def deserialize(artifact: bytes) -> bytes:
+        return bytes(stablehlo.deserialize_portable_artifact_str(artifact))
 
-    parsed, said = _listen(lambda: deserialize(content))
+    parsed, messages = _listen(lambda: deserialize(content))
     if parsed is not None:
         return parsed
     newest = stablehlo.get_current_version()
     written = _written_version(content)
     converted = None if written is None else _convert(content, newest)
     if converted is not None:
-        parsed, said = _listen(lambda: deserialize(converted))
+        parsed, messages = _listen(lambda: deserialize(converted))
         if parsed is not None:
             return parsed
     late = written is not None and _key(written) > _key(newest)
@@ -354,7 +354,7 @@ def plain_module(content: bytes, name: str) -> bytes:
             code="MW417",
         )
     raise UnsupportedModelError(
-        f"{name} is not a StableHLO module that TensorFlow {TENSORFLOW_VERSION} reads: {_explain(said)}; "
+        f"{name} is not a StableHLO module that TensorFlow {TENSORFLOW_VERSION} reads: {_explain(messages)}; "
         "export it again"
     )
 
@@ -374,9 +374,9 @@ def _listen(function: Callable[[], _T]) -> tuple[_T | None, str]:
             os.close(saved)
 
 
-def _explain(said: str) -> str:
+def _explain(messages: str) -> str:
     """The first error of MLIR, with its place in a text."""
-    match = re.search(r"^(.*?)\berror: (.*)", said, re.MULTILINE)
+    match = re.search(r"^(.*?)\berror: (.*)", messages, re.MULTILINE)
     if match is None:
         return "it is damaged"
     place = re.search(r'"-":([1-9]\d*):(\d+)', match[1])

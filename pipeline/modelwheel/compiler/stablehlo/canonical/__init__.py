@@ -74,11 +74,11 @@ def canonical_form(text: str, constants: Collection[int] = ()) -> str:
 def _apply(rule: Rule, text: str, constants: Collection[int], fresh: Iterator[int]) -> str:
     """The text in which a rule has been applied until it does not match."""
     for _ in range(_MOST_ROUNDS):
-        found = dict(_matches(rule, read_functions(without_names(text)), constants))
-        if not found:
+        replacements = dict(_matches(rule, read_functions(without_names(text)), constants))
+        if not replacements:
             return text
         lines = text.split("\n")
-        for number, replacement in found.items():
+        for number, replacement in replacements.items():
             lines[number] = _written(lines[number], replacement)
         text = _without_unread(_with_names(lines, fresh))
     return text
@@ -90,9 +90,11 @@ def _matches(
     """What takes the place of lines, by their numbers."""
     for name, function in functions.items():
         arguments = function.body.arguments
-        given = {arguments[number] for number in constants} if name == MAIN else set[str]()
+        constant_arguments = (
+            {arguments[number] for number in constants} if name == MAIN else set[str]()
+        )
         for graph in graphs_of(function):
-            known = given if graph.block is function.body else set[str]()
+            known = constant_arguments if graph.block is function.body else set[str]()
             for op in graph.block.ops:
                 replacement = rule(graph, op, known)
                 if replacement is not None:
@@ -103,7 +105,7 @@ def _written(line: str, replacement: Replacement) -> str:
     """Lines with the indentation of that which they replace, and its name of a layer."""
     plain = without_names(line)
     indent = plain[: len(plain) - len(plain.lstrip())]
-    return "\n".join(f"{indent}{one}{line[len(plain) :]}" for one in replacement.lines)
+    return "\n".join(f"{indent}{text}{line[len(plain) :]}" for text in replacement.lines)
 
 
 def _with_names(lines: Collection[str], fresh: Iterator[int]) -> str:

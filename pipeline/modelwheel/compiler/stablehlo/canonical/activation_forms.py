@@ -67,13 +67,13 @@ _ACTIVATIONS: Mapping[str, tuple[Callable[[float], float], _Form]] = {
     ),
 }
 """What each of them is, and its form."""
-_FUNCTIONS = tuple(KnownFunction(name, one, _ROUNDING) for name, (one, _) in _ACTIVATIONS.items())
+_FUNCTIONS = tuple(KnownFunction(name, form, _ROUNDING) for name, (form, _) in _ACTIVATIONS.items())
 
 
 def rewrite_activation(
     graph: BlockGraph,
     op: Op,
-    given: Collection[str],  # noqa: ARG001 - numbers are in the text
+    constants: Collection[str],  # noqa: ARG001 - numbers are in the text
 ) -> Replacement | None:
     """An activation in its own form, if it has another one."""
     if op.name not in _ROOTS or len(op.results) != 1:
@@ -85,10 +85,10 @@ def rewrite_activation(
     arithmetic = Arithmetic(graph.ops, op)
     if not arithmetic.has_any(_CURVED, _MOST_OPERATIONS):
         return None
-    found = arithmetic.find(_FUNCTIONS, _MOST_OPERATIONS, 0)
-    if found is None:
+    match = arithmetic.find(_FUNCTIONS, _MOST_OPERATIONS, 0)
+    if match is None:
         return None
-    argument, activation = found
+    argument, activation = match
     _, form = _ACTIVATIONS[activation]
     if graph.types.get(argument) != kind or _is(graph, name, argument, form):
         return None

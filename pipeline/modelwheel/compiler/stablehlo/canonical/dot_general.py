@@ -38,16 +38,16 @@ class Contraction:
         first = len(self.batch[0]) + (len(self.free(0)) if side else 0)
         return list(range(first, first + len(self.free(side))))
 
-    def write(self, given: Sequence[TensorType], made: TensorType) -> str:
+    def write(self, sources: Sequence[TensorType], made: TensorType) -> str:
         """The operation, for operands of these types."""
         batch, contracting = (
             f"{list(pair[0])} x {list(pair[1])}" for pair in (self.batch, self.contracting)
         )
         axes = f", batching_dims = {batch}" if self.batch[0] else ""
         axes += f", contracting_dims = {contracting}"
-        one, other = self.operands
-        types = f"({o.written(given[0])}, {o.written(given[1])}) -> {o.written(made)}"
-        return f"stablehlo.dot_general %{one}, %{other}{axes}{self.more} : {types}"
+        left, right = self.operands
+        types = f"({o.written(sources[0])}, {o.written(sources[1])}) -> {o.written(made)}"
+        return f"stablehlo.dot_general %{left}, %{right}{axes}{self.more} : {types}"
 
 
 def read_contraction(graph: BlockGraph, op: Op) -> Contraction | None:

@@ -39,9 +39,9 @@ class Draft:
 
     def finish_transposed(self, name: str, order: Sequence[int]) -> Replacement:
         """The replacement whose last operation is a transpose of this value."""
-        given = self.type(name)
-        made = TensorType(tuple(given.shape[axis] for axis in order), given.element)
-        return self.finish(o.transpose(name, given, made, order))
+        source = self.type(name)
+        made = TensorType(tuple(source.shape[axis] for axis in order), source.element)
+        return self.finish(o.transpose(name, source, made, order))
 
     def add(self, text: str, kind: TensorType) -> str:
         """The name of the result of an operation."""
@@ -52,40 +52,40 @@ class Draft:
 
     def reshape(self, name: str, shape: Sequence[int | None]) -> str:
         """A value with another shape; itself if it has that."""
-        given = self.type(name)
-        made = TensorType(tuple(shape), given.element)
-        return name if made == given else self.add(o.reshape(name, given, made), made)
+        source = self.type(name)
+        made = TensorType(tuple(shape), source.element)
+        return name if made == source else self.add(o.reshape(name, source, made), made)
 
     def transpose(self, name: str, order: Sequence[int]) -> str:
         """A value with its axes in another order; itself if that is the same."""
         if list(order) == list(range(len(order))):
             return name
-        given = self.type(name)
-        made = TensorType(tuple(given.shape[axis] for axis in order), given.element)
-        return self.add(o.transpose(name, given, made, order), made)
+        source = self.type(name)
+        made = TensorType(tuple(source.shape[axis] for axis in order), source.element)
+        return self.add(o.transpose(name, source, made, order), made)
 
     def broadcast(self, name: str, axes: Sequence[int], shape: Sequence[int | None]) -> str:
         """A value repeated along further axes; itself if there are none."""
-        given = self.type(name)
-        made = TensorType(tuple(shape), given.element)
-        if made == given and list(axes) == list(range(len(axes))):
+        source = self.type(name)
+        made = TensorType(tuple(shape), source.element)
+        if made == source and list(axes) == list(range(len(axes))):
             return name
-        return self.add(o.broadcast(name, given, made, axes), made)
+        return self.add(o.broadcast(name, source, made, axes), made)
 
     def spread(self, name: str, axes: Sequence[int], shape: Sequence[int | None]) -> str:
         """A value repeated along further axes, whose own axes may be in another order."""
         order = sorted(range(len(axes)), key=axes.__getitem__)
         return self.broadcast(self.transpose(name, order), sorted(axes), shape)
 
-    def unary(self, op: str, one: str) -> str:
+    def unary(self, op: str, name: str) -> str:
         """An operation of one value."""
-        kind = self.type(one)
-        return self.add(f"stablehlo.{op} %{one} : {o.written(kind)}", kind)
+        kind = self.type(name)
+        return self.add(f"stablehlo.{op} %{name} : {o.written(kind)}", kind)
 
-    def binary(self, op: str, one: str, other: str) -> str:
+    def binary(self, op: str, left: str, right: str) -> str:
         """An operation of two values of one type."""
-        kind = self.type(one)
-        return self.add(f"stablehlo.{op} %{one}, %{other} : {o.written(kind)}", kind)
+        kind = self.type(left)
+        return self.add(f"stablehlo.{op} %{left}, %{right} : {o.written(kind)}", kind)
 
     def number(self, value: float, element: str) -> str:
         """A scalar."""
@@ -98,12 +98,12 @@ class Draft:
 
     def reduced(self, name: str, axes: Sequence[int], op: str, start: str) -> str:
         """A reduction along some axes, from a number as MLIR writes it."""
-        given = self.type(name)
-        scalar = TensorType((), given.element)
+        source = self.type(name)
+        scalar = TensorType((), source.element)
         first = self.add(f"stablehlo.constant dense<{start}> : {o.written(scalar)}", scalar)
-        shape = tuple(extent for axis, extent in enumerate(given.shape) if axis not in axes)
-        made = TensorType(shape, given.element)
-        types = f"({o.written(given)}, {o.written(scalar)}) -> {o.written(made)}"
+        shape = tuple(extent for axis, extent in enumerate(source.shape) if axis not in axes)
+        made = TensorType(shape, source.element)
+        types = f"({o.written(source)}, {o.written(scalar)}) -> {o.written(made)}"
         applied = f"applies stablehlo.{op} across dimensions = {list(axes)}"
         return self.add(f"stablehlo.reduce(%{name} init: %{first}) {applied} : {types}", made)
 
@@ -172,22 +172,22 @@ def repeated_axes(graph: BlockGraph, name: str) -> frozenset[int]:
     operands = graph.operands(op)
     if len(operands) != 1 or operands[0] not in graph.types:
         return frozenset()
-    given, inner = graph.types[operands[0]], repeated_axes(graph, operands[0])
+    source, inner = graph.types[operands[0]], repeated_axes(graph, operands[0])
     if op.name == o.CONVERT:
         return inner
     axes = o.dimensions(op.text)
     if op.name == o.BROADCAST and axes is not None:
-        fixed = (a for n, a in enumerate(axes) if n not in inner and given.shape[n] != 1)
+        fixed = (a for n, a in enumerate(axes) if n not in inner and source.shape[n] != 1)
         alone = (a for n, a in enumerate(axes) if kind.shape[a] == 1 and n not in inner)
         return every - {*fixed, *alone}
     if op.name == o.TRANSPOSE and axes is not None:
         return frozenset(n for n, axis in enumerate(axes) if axis in inner)
     if op.name == o.RESHAPE:
-        groups = reshaped_axes(given.shape, kind.shape)
+        groups = reshaped_axes(source.shape, kind.shape)
         return frozenset(
             axis
             for before, after in groups
-            if before and all(one in inner for one in before)
+            if before and all(axis in inner for axis in before)
             for axis in after
         )
     return frozenset()
@@ -198,31 +198,31 @@ def _is_number(text: str) -> bool:
 
 
 def reshaped_axes(
-    given: Sequence[int | None], made: Sequence[int | None]
+    source: Sequence[int | None], made: Sequence[int | None]
 ) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
     """The axes before and after a reshape that have the same elements, as small groups as possible.
 
     Axes of one element are groups of their own: before or after, the other side is empty.
     """
-    if None in given or None in made or math.prod(map(int, filter(None, given))) == 0:
-        return [(tuple(range(len(given))), tuple(range(len(made))))]
+    if None in source or None in made or math.prod(map(int, filter(None, source))) == 0:
+        return [(tuple(range(len(source))), tuple(range(len(made))))]
     groups: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
-    left = [axis for axis, extent in enumerate(given) if extent != 1]
+    left = [axis for axis, extent in enumerate(source) if extent != 1]
     right = [axis for axis, extent in enumerate(made) if extent != 1]
-    groups += [((axis,), ()) for axis, extent in enumerate(given) if extent == 1]
+    groups += [((axis,), ()) for axis, extent in enumerate(source) if extent == 1]
     groups += [((), (axis,)) for axis, extent in enumerate(made) if extent == 1]
-    for one, other in _aligned([given[a] or 0 for a in left], [made[a] or 0 for a in right]):
-        groups.append((tuple(left[n] for n in one), tuple(right[n] for n in other)))
+    for before, after in _aligned([source[a] or 0 for a in left], [made[a] or 0 for a in right]):
+        groups.append((tuple(left[n] for n in before), tuple(right[n] for n in after)))
     return groups
 
 
-def _aligned(one: list[int], other: list[int]) -> list[tuple[range, range]]:
+def _aligned(left: list[int], right: list[int]) -> list[tuple[range, range]]:
     """Pairs of runs of extents that have the same products."""
-    ends = [list(itertools.accumulate(extents, lambda a, b: a * b)) for extents in (one, other)]
+    ends = [list(itertools.accumulate(extents, lambda a, b: a * b)) for extents in (left, right)]
     cuts = sorted({*ends[0]} & {*ends[1]})
-    found, first = [], (0, 0)
+    ranges, first = [], (0, 0)
     for cut in cuts:
         last = ends[0].index(cut) + 1, ends[1].index(cut) + 1
-        found.append((range(first[0], last[0]), range(first[1], last[1])))
+        ranges.append((range(first[0], last[0]), range(first[1], last[1])))
         first = last
-    return found
+    return ranges

@@ -25,18 +25,18 @@ _SPREAD = re.compile(r"lhs_dilate = \[([\d, ]*)\]")
 _BATCH_GROUPS = re.compile(r"batch_group_count = (\d+)")
 
 
-def is_constant(graph: BlockGraph, name: str, given: Collection[str]) -> bool:
+def is_constant(graph: BlockGraph, name: str, constants: Collection[str]) -> bool:
     """Whether a value follows from constants of this block.
 
     Args:
         graph: The block.
         name: The value.
-        given: Arguments that are constants.
+        constants: Arguments that are constants.
     """
     waiting, seen = [name], {name}
-    for one in waiting:  # grows while it is walked
-        op = graph.own.get(one)
-        if one in given or (op is not None and op.name == "stablehlo.constant"):
+    for current in waiting:  # grows while it is walked
+        op = graph.own.get(current)
+        if current in constants or (op is not None and op.name == "stablehlo.constant"):
             continue
         if op is None or op.name not in _COMPUTED:
             return False
@@ -65,8 +65,8 @@ class Layer:
     def write(self, data: str, weights: str, kinds: tuple[TensorType, TensorType]) -> str:
         """The operation with other operands of these types, the one before the other as in the text."""
         first = "{data}" in self.text.partition("{weights}")[0]
-        one, other = kinds if first else kinds[::-1]
-        types = f"({o.written(one)}, {o.written(other)}) -> {o.written(self.result)}"
+        left, right = kinds if first else kinds[::-1]
+        types = f"({o.written(left)}, {o.written(right)}) -> {o.written(self.result)}"
         pairs = {"{data}": f"%{data}", "{weights}": f"%{weights}", "{types}": types}
         text = self.text
         for mark, value in pairs.items():
@@ -74,7 +74,7 @@ class Layer:
         return text
 
 
-def read_layer(graph: BlockGraph, op: Op, given: Collection[str]) -> Layer | None:
+def read_layer(graph: BlockGraph, op: Op, constants: Collection[str]) -> Layer | None:
     """A product of 32-bit or 64-bit floats with constants; None for another operation."""
     if op.name not in ("stablehlo.convolution", "stablehlo.dot_general"):
         return None
@@ -86,11 +86,11 @@ def read_layer(graph: BlockGraph, op: Op, given: Collection[str]) -> Layer | Non
     if kinds != {graph.types[op.results[0][0]].element}:
         return None
     if op.name == "stablehlo.convolution":
-        return _convolution(graph, op, given)
+        return _convolution(graph, op, constants)
     product = read_contraction(graph, op)
     if product is None:
         return None
-    constant = [is_constant(graph, name, given) for name in product.operands]
+    constant = [is_constant(graph, name, constants) for name in product.operands]
     return None if constant[0] == constant[1] else _product(graph, op, product, int(constant[1]))
 
 
@@ -113,11 +113,11 @@ def _product(graph: BlockGraph, op: Op, product: Contraction, side: int) -> Laye
     )
 
 
-def _convolution(graph: BlockGraph, op: Op, given: Collection[str]) -> Layer | None:
+def _convolution(graph: BlockGraph, op: Op, constants: Collection[str]) -> Layer | None:
     match, operands = _CONVOLUTION.search(op.text), graph.operands(op)
-    if match is None or len(operands) != 2 or not is_constant(graph, operands[1], given):
+    if match is None or len(operands) != 2 or not is_constant(graph, operands[1], constants):
         return None
-    if is_constant(graph, operands[0], given):
+    if is_constant(graph, operands[0], constants):
         return None
     axes = {name: match[name].split(", ") for name in ("kernel", "result")}
     groups = _BATCH_GROUPS.search(op.text)

@@ -30,7 +30,7 @@ _Label = tuple[str, int]
 def fold_repeated_operand(
     graph: BlockGraph,
     op: Op,
-    given: Collection[str] = (),  # noqa: ARG001 - the matrix need not be constant
+    constants: Collection[str] = (),  # noqa: ARG001 - the matrix need not be constant
 ) -> Replacement | None:
     """A product without those axes of its batch that one operand does not depend on."""
     product = read_contraction(graph, op)

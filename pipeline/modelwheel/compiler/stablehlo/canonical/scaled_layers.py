@@ -55,13 +55,13 @@ class _Affine:
     """Whether the constant divides, or is subtracted."""
 
 
-def _read_affine(graph: BlockGraph, op: Op, given: Collection[str]) -> _Affine | None:
+def _read_affine(graph: BlockGraph, op: Op, constants: Collection[str]) -> _Affine | None:
     operands, name = graph.operands(op), op.name.removeprefix("stablehlo.")
     if name in ("reshape", "transpose") and len(operands) == 1:
         return _Affine("move", operands[0])
     if name not in ("add", "divide", "multiply", "subtract") or len(operands) != 2:
         return None
-    constant = [is_constant(graph, operand, given) for operand in operands]
+    constant = [is_constant(graph, operand, constants) for operand in operands]
     if constant[0] == constant[1] or (constant[0] and name in ("divide", "subtract")):
         return None
     value, other = operands if constant[1] else operands[::-1]
@@ -127,9 +127,9 @@ class _Chain:
     """Each with the name of its result."""
 
 
-def fold_after_layer(graph: BlockGraph, op: Op, given: Collection[str]) -> Replacement | None:
+def fold_after_layer(graph: BlockGraph, op: Op, constants: Collection[str]) -> Replacement | None:
     """The last of some factors and summands behind a layer, as a layer with other weights and a bias."""
-    chain = _read_chain(graph, op, given)
+    chain = _read_chain(graph, op, constants)
     if chain is None or not _may_scale(graph, chain.layer.weights):
         return None
     draft = Draft(graph, op)
@@ -138,7 +138,7 @@ def fold_after_layer(graph: BlockGraph, op: Op, given: Collection[str]) -> Repla
     sums, order = _Sums(draft, layer.result.element), ""
     places: Mapping[int, int] = {axis: axis for axis in features}
     """The axes of a step's result that are those of the layer's."""
-    found: list[tuple[_Affine, str]] = []
+    steps: list[tuple[_Affine, str]] = []
     for step, result in chain.steps:
         if step.kind == "move":
             places = _moved(graph, step.value, result, places)
@@ -149,26 +149,26 @@ def fold_after_layer(graph: BlockGraph, op: Op, given: Collection[str]) -> Repla
             return None
         order += step.kind[0] if axes else step.kind[0].upper()
         plain = draft.without(step.constant, repeated)
-        found.append((step, draft.spread(plain, [features.index(places[a]) for a in axes], shape)))
+        steps.append((step, draft.spread(plain, [features.index(places[a]) for a in axes], shape)))
     if _FITS.fullmatch(order) or order == "A":
         return None
-    for step, constant in found:
+    for step, constant in steps:
         sums.apply(step, constant)
     weights = _scaled(draft, layer, sums.factor, [layer.features[axis] for axis in features])
     return _write_chain(draft, graph, chain, weights, sums.summand)
 
 
-def _read_chain(graph: BlockGraph, op: Op, given: Collection[str]) -> _Chain | None:
+def _read_chain(graph: BlockGraph, op: Op, constants: Collection[str]) -> _Chain | None:
     steps: list[tuple[_Affine, str]] = []
     current = op
     while len(steps) < _MOST_STEPS:
         name = current.results[0][0] if len(current.results) == 1 else ""
         if not name or (steps and not _is_read_once(graph, name)):
             return None
-        layer = read_layer(graph, current, given)
+        layer = read_layer(graph, current, constants)
         if layer is not None:
             return _Chain(layer, tuple(steps[::-1])) if steps else None
-        step = _read_affine(graph, current, given)
+        step = _read_affine(graph, current, constants)
         if step is None or step.value not in graph.own or (not steps and step.kind == "move"):
             return None
         steps.append((step, name))
@@ -213,26 +213,26 @@ def _write_chain(
         text = f"stablehlo.add %{name}, %{wide} : {o.written(made)}"
     for step, result in chain.steps:
         if step.kind == "move":
-            op, given, name = graph.own[result], made, draft.add(text, made)
+            op, source, name = graph.own[result], made, draft.add(text, made)
             order = o.dimensions(op.text) if op.name == o.TRANSPOSE else None
             made = graph.types[result]
-            moved = o.reshape(name, given, made)
-            text = moved if order is None else o.transpose(name, given, made, order)
+            moved = o.reshape(name, source, made)
+            text = moved if order is None else o.transpose(name, source, made, order)
     return draft.finish(text)
 
 
 # --- before a layer -------------------------------------------------------------------------------
 
 
-def fold_before_layer(graph: BlockGraph, op: Op, given: Collection[str]) -> Replacement | None:
+def fold_before_layer(graph: BlockGraph, op: Op, constants: Collection[str]) -> Replacement | None:
     """A layer whose data have one factor or summand for all elements, as one of what is before these."""
-    layer = read_layer(graph, op, given)
+    layer = read_layer(graph, op, constants)
     if layer is None or not _may_scale(graph, layer.weights):
         return None
     steps: list[_Affine] = []
     data = layer.data
     while data in graph.own and _is_read_once(graph, data) and len(steps) < _MOST_STEPS:
-        step = _read_affine(graph, graph.own[data], given)
+        step = _read_affine(graph, graph.own[data], constants)
         if step is None or step.kind == "move" or not _is_uniform(graph, step.constant):
             break
         if step.kind == "add" and not (layer.takes_sums and _follows_layer(graph, step.value)):
@@ -267,8 +267,8 @@ def _is_uniform(graph: BlockGraph, name: str) -> bool:
 def _follows_layer(graph: BlockGraph, name: str) -> bool:
     """Whether a value is computed, element by element, from the result of a product."""
     waiting, seen = [name], {name}
-    for one in waiting:  # grows while it is walked
-        op = graph.own.get(one)
+    for current in waiting:  # grows while it is walked
+        op = graph.own.get(current)
         if op is None or len(seen) > _MOST_STEPS * 4:
             continue
         if op.name in ("stablehlo.convolution", "stablehlo.dot_general"):

@@ -34,7 +34,7 @@ _DEEPEST = 8
 def put_softmax_last(
     graph: BlockGraph,
     op: Op,
-    given: Collection[str],  # noqa: ARG001 - it need not be of constants
+    constants: Collection[str],  # noqa: ARG001 - it need not be of constants
 ) -> Replacement | None:
     """The last operation of a softmax along an axis that is not the last one."""
     if op.name != "stablehlo.divide" or not has_known_shapes(graph, op):
@@ -61,10 +61,10 @@ def put_softmax_last(
 
 def _reduced_axis(graph: BlockGraph, name: str, of: str, kind: str, start: float) -> int | None:
     """The axis along which a value repeats a reduction of another one, in the places of that; None if it is not that."""
-    found = _source(graph, name)
-    op = None if found is None else graph.own.get(found[0])
+    source = _source(graph, name)
+    op = None if source is None else graph.own.get(source[0])
     match = _REDUCTION.search(op.text) if op is not None and op.name == "stablehlo.reduce" else None
-    if found is None or op is None or match is None or match[1] != kind:
+    if source is None or op is None or match is None or match[1] != kind:
         return None
     operand, first = graph.operands(op)[:2]
     initial, axis = graph.ops.get(first), int(match[2])
@@ -74,7 +74,7 @@ def _reduced_axis(graph: BlockGraph, name: str, of: str, kind: str, start: float
     expected = [
         None if a == axis or extents[a] == 1 else a - (a > axis) for a in range(len(extents))
     ]
-    return axis if list(found[1]) == expected else None
+    return axis if list(source[1]) == expected else None
 
 
 def _source(graph: BlockGraph, name: str) -> tuple[str, tuple[int | None, ...]] | None:
@@ -83,12 +83,12 @@ def _source(graph: BlockGraph, name: str) -> tuple[str, tuple[int | None, ...]] 
     axes: list[int | None] = [a if extent != 1 else None for a, extent in enumerate(shape)]
     while (op := graph.own.get(name)) is not None and op.name in (o.BROADCAST, o.RESHAPE):
         (operand,) = graph.operands(op)
-        given = graph.types[operand].shape
+        extents = graph.types[operand].shape
         if op.name == o.BROADCAST:
             to = o.dimensions(op.text) or []
-            known = {axis: n for n, axis in enumerate(to) if given[n] != 1}
+            known = {axis: n for n, axis in enumerate(to) if extents[n] != 1}
         else:
-            groups = reshaped_axes(given, graph.types[name].shape)
+            groups = reshaped_axes(extents, graph.types[name].shape)
             groups = [(before, after) for before, after in groups if before and after]
             if any(len(before) != 1 or len(after) != 1 for before, after in groups):
                 return None
@@ -138,11 +138,11 @@ def _moved(draft: Draft, graph: BlockGraph, name: str, order: Sequence[int], dep
     if op.name == o.BROADCAST and (to := o.dimensions(op.text)) is not None:
         return draft.spread(operands[0], [list(order).index(axis) for axis in to], made.shape)
     alone = depth == 0 or len(graph.readers(name)) == 1
-    same = all(graph.types[one].shape == kind.shape for one in operands)
+    same = all(graph.types[operand].shape == kind.shape for operand in operands)
     if op.name not in _ELEMENTWISE or not alone or not same:
         return draft.transpose(name, order)
-    given = [_moved(draft, graph, one, order, depth + 1) for one in operands]
+    moved = [_moved(draft, graph, operand, order, depth + 1) for operand in operands]
     types = o.written(made)
     if op.name == "stablehlo.select":
-        types = f"{o.written(draft.type(given[0]))}, {types}"
-    return draft.add(f"{op.name} {', '.join(f'%{one}' for one in given)} : {types}", made)
+        types = f"{o.written(draft.type(moved[0]))}, {types}"
+    return draft.add(f"{op.name} {', '.join(f'%{operand}' for operand in moved)} : {types}", made)

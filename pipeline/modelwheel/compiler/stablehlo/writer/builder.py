@@ -153,9 +153,9 @@ class Builder:
 
     def argument(self, name: str, dtype: DType, shape: Sequence[int]) -> Value:
         """An argument of `main` with the name of an input."""
-        found = f"%arg{len(self._arguments)}"
-        self._arguments.append((found, types.tensor(dtype, shape), name))
-        return Value(self, dtype, tuple(shape), found)
+        argument = f"%arg{len(self._arguments)}"
+        self._arguments.append((argument, types.tensor(dtype, shape), name))
+        return Value(self, dtype, tuple(shape), argument)
 
     def constant(self, values: object, dtype: DType | type | None = None) -> Value:
         """A known value, by default of the values' own type."""
@@ -229,9 +229,9 @@ class Builder:
         regions: Sequence[Region] = (),
     ) -> list[Value]:
         """Writes an operation with any number of results."""
-        given = [(self.operand(v), types.tensor(v.dtype, v.shape)) for v in operands]
+        typed = [(self.operand(v), types.tensor(v.dtype, v.shape)) for v in operands]
         made = [types.tensor(dtype, shape) for dtype, shape in results]
-        names = self.write(op, given, made, attributes, regions)
+        names = self.write(op, typed, made, attributes, regions)
         return [
             Value(self, dtype, shape, name)
             for name, (dtype, shape) in zip(names, results, strict=True)
@@ -275,12 +275,12 @@ class Builder:
         outside, self._lines = self._lines, []
         known, self._transposed = self._transposed, dict(self._transposed)
         try:
-            given = [Value(self, dtype, shape, self._fresh()) for dtype, shape in arguments]
-            results = list(body(given))
+            values = [Value(self, dtype, shape, self._fresh()) for dtype, shape in arguments]
+            results = list(body(values))
             operands = [(self.operand(v), types.tensor(v.dtype, v.shape)) for v in results]
             self.write("stablehlo.return", operands, [])
-            named = ", ".join(f"{v.name}: {types.tensor(v.dtype, v.shape)}" for v in given)
-            lines = (f"^bb0({named}):", *self._lines) if given else tuple(self._lines)
+            named = ", ".join(f"{v.name}: {types.tensor(v.dtype, v.shape)}" for v in values)
+            lines = (f"^bb0({named}):", *self._lines) if values else tuple(self._lines)
             return lines, results
         finally:
             self._lines, self._transposed = outside, known
@@ -304,7 +304,7 @@ class Builder:
         )
         return Module(
             text,
-            tuple(given for _, _, given in self._arguments),
+            tuple(name for _, _, name in self._arguments),
             tuple((types.STORED.get(v.dtype, v.dtype).name, v.shape) for v in results.values()),
         )
 

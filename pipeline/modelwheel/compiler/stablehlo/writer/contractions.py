@@ -52,8 +52,8 @@ def dot_general(
         work = math.prod(shape) * math.prod(x.shape[a] for a in contract[0])
         if foldable([x, y], math.prod(shape)) and work < _FOLDED_WORK:
             with errors_ignored():
-                found = np.tensordot(x.known, y.known, (list(contract[0]), list(contract[1])))
-            return x.builder.constant(np.asarray(found).astype(dtype))
+                product = np.tensordot(x.known, y.known, (list(contract[0]), list(contract[1])))
+            return x.builder.constant(np.asarray(product).astype(dtype))
     places = [
         [[v.axes[a] for a in group[i]] for group in (batch, contract)] for i, v in enumerate((x, y))
     ]
@@ -69,9 +69,11 @@ def dot_general(
         *(x.shape[a] for a in order[0]),
         *(y.shape[a] for a in order[1]),
     )
-    given = [(x.builder.stored(v, v.axes), types.tensor(v.dtype, v.stored_shape)) for v in (x, y)]
+    operands = [
+        (x.builder.stored(v, v.axes), types.tensor(v.dtype, v.stored_shape)) for v in (x, y)
+    ]
     (name,) = x.builder.write(
-        "stablehlo.dot_general", given, [types.tensor(dtype, result)], attributes
+        "stablehlo.dot_general", operands, [types.tensor(dtype, result)], attributes
     )
     made = Value(x.builder, dtype, result, name)
     made = keep_sign(made) if dtype == x.dtype else made  # products of narrower numbers do not wrap
@@ -93,19 +95,19 @@ def matmul(x: Value, y: Value, dtype: DType | None = None) -> Value:
     if x.rank == 1 or y.rank == 1:
         left = reshape(x, [1, *x.shape]) if x.rank == 1 else x
         right = reshape(y, [*y.shape, 1]) if y.rank == 1 else y
-        found = matmul(left, right, dtype)
-        rows = found.shape[-2:-1] if x.rank > 1 else ()
-        columns = found.shape[-1:] if y.rank > 1 else ()
-        return reshape(found, [*found.shape[:-2], *rows, *columns])
+        product = matmul(left, right, dtype)
+        rows = product.shape[-2:-1] if x.rank > 1 else ()
+        columns = product.shape[-1:] if y.rank > 1 else ()
+        return reshape(product, [*product.shape[:-2], *rows, *columns])
     outer = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
     if all(e == 1 for e in y.shape[:-2]):
-        found = dot_general(x, reshape(y, y.shape[-2:]), ([x.rank - 1], [0]), dtype=dtype)
-        return reshape(found, [*outer, x.shape[-2], y.shape[-1]])
+        product = dot_general(x, reshape(y, y.shape[-2:]), ([x.rank - 1], [0]), dtype=dtype)
+        return reshape(product, [*outer, x.shape[-2], y.shape[-1]])
     if all(e == 1 for e in x.shape[:-2]):
-        found = dot_general(reshape(x, x.shape[-2:]), y, ([1], [y.rank - 2]), dtype=dtype)
-        last = found.rank - 1  # rows of x come first
-        found = transpose(found, [*range(1, last), 0, last])
-        return reshape(found, [*outer, x.shape[-2], y.shape[-1]])
+        product = dot_general(reshape(x, x.shape[-2:]), y, ([1], [y.rank - 2]), dtype=dtype)
+        last = product.rank - 1  # rows of x come first
+        product = transpose(product, [*range(1, last), 0, last])
+        return reshape(product, [*outer, x.shape[-2], y.shape[-1]])
     x = broadcast_to(x, (*outer, *x.shape[-2:]))
     y = broadcast_to(y, (*outer, *y.shape[-2:]))
     together = list(range(len(outer)))
@@ -151,7 +153,7 @@ def convolution(
     last = (0, spatial + 1, *range(1, spatial + 1))
     inner = (spatial + 1, spatial, *range(spatial))
     result = in_memory(shape, last)
-    given = [
+    operands = [
         (x.builder.stored(v, axes), types.tensor(v.dtype, in_memory(v.shape, axes)))
         for v, axes in ((x, last), (kernel, inner))
     ]
@@ -160,7 +162,7 @@ def convolution(
     padding = ", ".join(f"[{low}, {high}]" for low, high in window.pads)
     (name,) = x.builder.write(
         "stablehlo.convolution",
-        given,
+        operands,
         [types.tensor(dtype, result)],
         f"dimension_numbers = #stablehlo.conv<[b{comma}{places}, f]x[{places}{comma}i, o]"
         f"->[b{comma}{places}, f]>, window_strides = {numbers(window.strides)}, "

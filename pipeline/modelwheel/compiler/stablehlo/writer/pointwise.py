@@ -67,8 +67,10 @@ def lift(x: Value | Scalar, y: Value | Scalar) -> tuple[Value, Value]:
     return y.builder.constant(as_array(x, y.dtype)), y
 
 
-def _known(like: Value, compute: Callable[..., Any], given: Sequence[Value], dtype: DType) -> Value:
-    arrays = [value.known for value in given]
+def _known(
+    like: Value, compute: Callable[..., Any], operands: Sequence[Value], dtype: DType
+) -> Value:
+    arrays = [value.known for value in operands]
     with errors_ignored():
         return like.builder.constant(np.asarray(compute(*arrays)).astype(dtype))
 
@@ -79,8 +81,8 @@ def _emit(op: str, operands: Sequence[Value], dtype: DType, attributes: str = ""
     shape = np.broadcast_shapes(*(value.shape for value in operands))
     axes = common_axes(operands, shape)
     stored = in_memory(shape, axes)
-    given = [(expand(v, shape, axes), types.tensor(v.dtype, stored)) for v in operands]
-    (name,) = builder.write(op, given, [types.tensor(dtype, stored)], attributes)
+    stored_operands = [(expand(v, shape, axes), types.tensor(v.dtype, stored)) for v in operands]
+    (name,) = builder.write(op, stored_operands, [types.tensor(dtype, stored)], attributes)
     return Value(builder, dtype, tuple(shape), name, order=() if identity(axes) else axes)
 
 
@@ -124,9 +126,9 @@ def keep_sign(x: Value) -> Value:
 
 def multiply(x: Value | Scalar, y: Value | Scalar) -> Value:
     """Products of pairs of elements."""
-    found = _product(x, y)
+    product = _product(x, y)
     constant = any(not isinstance(v, Value) or v.known is not None for v in (x, y))
-    return found if constant else keep_sign(found)
+    return product if constant else keep_sign(product)
 
 
 def abs_(x: Value) -> Value:

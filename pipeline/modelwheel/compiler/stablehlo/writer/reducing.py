@@ -69,8 +69,8 @@ def reduce(x: Value, axes: Sequence[int], kind: Kind, *, keep: bool = False) -> 
         return x
     if x.known is not None and foldable([x], math.prod(kept)) and x.size:
         with errors_ignored():
-            found = _FOLD[kind](x.known, axis=tuple(axes), keepdims=keep)
-        return x.builder.constant(np.asarray(found).astype(x.dtype))
+            values = _FOLD[kind](x.known, axis=tuple(axes), keepdims=keep)
+        return x.builder.constant(np.asarray(values).astype(x.dtype))
     reduced = _reduce_stored(x, axes, kind)
     reduced = keep_sign(reduced) if kind == "multiply" else reduced
     return reshape(reduced, shape) if keep else reduced
@@ -196,15 +196,15 @@ def arg_reduce(x: Value, axis: int, *, largest: bool, last: bool = False) -> tup
     pair: list[tuple[DType, tuple[int, ...]]] = [(x.dtype, ()), (INT32, ())]
 
     def pick(values: list[Value]) -> list[Value]:
-        one, place, other, beside = values
-        wins = compare("GT" if largest else "LT", one, other)
-        ties = equal(one, other)
+        value, place, rival, beside = values
+        wins = compare("GT" if largest else "LT", value, rival)
+        ties = equal(value, rival)
         if is_float(x.dtype):
-            wins = or_(wins, and_(is_nan(one), ~is_nan(other)))
-            ties = or_(ties, and_(is_nan(one), is_nan(other)))
+            wins = or_(wins, and_(is_nan(value), ~is_nan(rival)))
+            ties = or_(ties, and_(is_nan(value), is_nan(rival)))
         earlier = compare("GT" if last else "LT", place, beside)
         chosen = or_(wins, and_(ties, earlier))
-        return [select(chosen, one, other), select(chosen, place, beside)]
+        return [select(chosen, value, rival), select(chosen, place, beside)]
 
     region, _ = x.builder.region([*pair, *pair], pick)
     shape = tuple(e for a, e in enumerate(x.shape) if a != axis)
@@ -225,11 +225,11 @@ def sort(values: Sequence[Value], axis: int, *, descending: bool = False) -> lis
     scalars: list[tuple[DType, tuple[int, ...]]] = [(v.dtype, ()) for v in values for _ in (0, 1)]
 
     def before(pairs: list[Value]) -> list[Value]:
-        one, other = pairs[0], pairs[1]
-        found = compare("GT" if descending else "LT", one, other)
+        left, right = pairs[0], pairs[1]
+        precedes = compare("GT" if descending else "LT", left, right)
         if is_float(first.dtype):
-            found = or_(found, and_(~is_nan(one), is_nan(other)))
-        return [found]
+            precedes = or_(precedes, and_(~is_nan(left), is_nan(right)))
+        return [precedes]
 
     region, _ = first.builder.region(scalars, before)
     return first.builder.emit_all(

@@ -85,8 +85,8 @@ def scan(
         return [number + 1, *after, *written]
 
     start = builder.constant(0, INT32)
-    found = while_loop(lambda values: values[0] < turns, turn, [start, *state, *outputs])
-    return found[1 : 1 + count], found[1 + count :]
+    results = while_loop(lambda values: values[0] < turns, turn, [start, *state, *outputs])
+    return results[1 : 1 + count], results[1 + count :]
 
 
 def if_(
@@ -109,7 +109,7 @@ def if_(
     return builder.emit_all("stablehlo.if", [flag], kinds, regions=[first, second])
 
 
-def choose(condition: Value, one: Sequence[Value], two: Sequence[Value]) -> list[Value]:
+def choose(condition: Value, left: Sequence[Value], right: Sequence[Value]) -> list[Value]:
     """Values of which both are computed, chosen by one truth value."""
     flag = reshape(condition, [])
-    return [select(flag, a, b) for a, b in zip(one, two, strict=True)]
+    return [select(flag, a, b) for a, b in zip(left, right, strict=True)]

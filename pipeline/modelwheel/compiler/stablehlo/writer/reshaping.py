@@ -221,13 +221,13 @@ def concatenate(values: Sequence[Value], axis: int) -> Value:
         return first.builder.constant(np.concatenate([v.known for v in values], axis))
     order = next((v.axes for v in values if v.known is None and v.order), tuple(range(first.rank)))
     stored = in_memory(tuple(shape), order)
-    given = [
+    operands = [
         (first.builder.stored(v, order), types.tensor(v.dtype, in_memory(v.shape, order)))
         for v in values
     ]
     (name,) = first.builder.write(
         "stablehlo.concatenate",
-        given,
+        operands,
         [types.tensor(first.dtype, stored)],
         f"dimension = {order[axis]} : i64",
     )
@@ -282,12 +282,12 @@ def pad(
             np.pad(x.known, widths, constant_values=filler.known.item()).astype(x.dtype)
         )
     order, stored = x.axes, in_memory(shape, x.axes)
-    counts = [numbers(in_memory(tuple(each), order)) for each in (low, high, interior)]
-    given = x.builder.stored(x, order)
+    counts = [numbers(in_memory(tuple(amounts), order)) for amounts in (low, high, interior)]
+    operand = x.builder.stored(x, order)
     (name,) = x.builder.write(
         "stablehlo.pad",
         [
-            (given, types.tensor(x.dtype, x.stored_shape)),
+            (operand, types.tensor(x.dtype, x.stored_shape)),
             (x.builder.operand(filler), types.tensor(x.dtype, ())),
         ],
         [types.tensor(x.dtype, stored)],
