@@ -161,12 +161,12 @@ def _output_specs(
     """Types and shapes; a shape that control flow hides is found by evaluating zeros."""
     with tf.Graph().as_default() as graph, tf.compat.v1.Session(graph=graph) as session:
         tf.import_graph_def(graph_def, name="")
-        given = [graph.get_tensor_by_name(f"{node}:0") for node in feeds]
+        inputs = [graph.get_tensor_by_name(f"{node}:0") for node in feeds]
         tensors = [graph.get_tensor_by_name(f"{node}:0") for node in fetches.values()]
         shapes = [tensor.shape for tensor in tensors]
         if not all(shape.is_fully_defined() for shape in shapes):
             session.run(list(_initializers(graph, state)))
-            zeros = {t: np.zeros(t.shape, t.dtype.as_numpy_dtype) for t in given}
+            zeros = {t: np.zeros(t.shape, t.dtype.as_numpy_dtype) for t in inputs}
             shapes = [result.shape for result in session.run(tensors, zeros)]
     return {
         name: tf.TensorSpec(shape, tensor.dtype)

@@ -136,8 +136,8 @@ def _cast(operation: Operation) -> Written | None:
 
     For narrower types TensorFlow has no value of its own: it wraps in short tensors and not in long ones.
     """
-    given, wanted = operation.type("SrcT"), operation.type("DstT")
-    if not given.is_floating or wanted not in _CASTS or _GATHERS.issuperset(operation.readers):
+    source, wanted = operation.type("SrcT"), operation.type("DstT")
+    if not source.is_floating or wanted not in _CASTS or _GATHERS.issuperset(operation.readers):
         return None
     return Written(_CASTS[wanted])
 

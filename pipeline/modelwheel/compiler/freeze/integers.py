@@ -67,20 +67,20 @@ def _varying(body: Any) -> set[str]:
     readers: dict[str, list[str]] = defaultdict(list)
     waiting = [argument.name for argument in body.signature.input_arg] if is_function(body) else []
     for node in nodes_of(body):
-        given = _data(node)
-        for tensor in given:
+        data = _data(node)
+        for tensor in data:
             readers[node_name(tensor)].append(node.name)
-        source = not given and node.op != "Const"
+        source = not data and node.op != "Const"
         if source or node.op in _LOOPS or _RANDOM.search(node.op):
             waiting.append(node.name)
     fixed = {node.name for node in nodes_of(body) if node.op in _OF_SHAPES}
-    found: set[str] = set()
+    names: set[str] = set()
     while waiting:
         name = waiting.pop()
-        if name not in found and name not in fixed:
-            found.add(name)
+        if name not in names and name not in fixed:
+            names.add(name)
             waiting += readers[name]
-    return found
+    return names
 
 
 def _readers(body: Any) -> Mapping[str, set[tuple[str, int]]]:
@@ -101,7 +101,7 @@ def _data(node: Any) -> list[str]:
 
 def _hide(body: Any, node: Any) -> None:
     """Puts `x | (x & -x)` in the place of a node's result x."""
-    names = _free_names({one.name for one in nodes_of(body)}, node.name)
+    names = _free_names({other.name for other in nodes_of(body)}, node.name)
     inside = is_function(body)
     kind = node.attr[_PRODUCTS.get(node.op, "T")].type
     old, node.name = node.name, next(names)
@@ -109,10 +109,10 @@ def _hide(body: Any, node: Any) -> None:
     if inside:
         rename_tensor(body, f"{old}:{result}:0", f"{old}:z:0")
 
-    def add(name: str, op: str, *given: str) -> str:
-        one = tf.compat.v1.NodeDef(name=name, op=op, input=given)
-        one.attr["T"].type = kind
-        nodes_of(body).append(one)
+    def add(name: str, op: str, *inputs: str) -> str:
+        new = tf.compat.v1.NodeDef(name=name, op=op, input=inputs)
+        new.attr["T"].type = kind
+        nodes_of(body).append(new)
         return f"{name}:{'y' if op == 'Neg' else 'z'}:0" if inside else name
 
     product = f"{node.name}:{result}:0" if inside else node.name

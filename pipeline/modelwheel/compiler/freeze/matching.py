@@ -60,14 +60,14 @@ def find_patterns(graph: Searched, patterns: Mapping[str, Pattern]) -> Iterator[
     taken: set[Tensor] = set()
     for name, pattern in sorted(patterns.items(), key=lambda item: (-size(item[1]), item[0])):
         for root in graph.candidates():
-            found = match(pattern, root, graph)
-            if found is None or found.inside & taken:
+            bound = match(pattern, root, graph)
+            if bound is None or bound.inside & taken:
                 continue
-            between = found.inside - {root}
-            if any(graph.is_read_outside(tensor, found.inside) for tensor in between):
+            between = bound.inside - {root}
+            if any(graph.is_read_outside(tensor, bound.inside) for tensor in between):
                 continue
-            taken |= found.inside
-            yield Found(name, root, found.tensors, found.attributes)
+            taken |= bound.inside
+            yield Found(name, root, bound.tensors, bound.attributes)
 
 
 def _live(waiting: list[Any]) -> set[Any]:
@@ -98,7 +98,7 @@ class GraphView:
 
     def is_read_outside(self, tensor: Tensor, inside: Collection[Tensor]) -> bool:
         """See `Searched`."""
-        return self._escapes(self.tensor(tensor), {self.tensor(one).op for one in inside})
+        return self._escapes(self.tensor(tensor), {self.tensor(name).op for name in inside})
 
     def _escapes(self, tensor: Any, inside: Collection[Any]) -> bool:
         if tensor.name in self._outputs:
@@ -118,12 +118,12 @@ class GraphView:
         self, tensor: Tensor, attributes: Mapping[str, bool | int | str]
     ) -> tuple[str, Sequence[Tensor]] | None:
         """See `View`."""
-        found = self.tensor(tensor).op
-        if len(found.outputs) != 1:
+        op = self.tensor(tensor).op
+        if len(op.outputs) != 1:
             return None
-        if any(_attribute(found, name) != value for name, value in attributes.items()):
+        if any(_attribute(op, name) != value for name, value in attributes.items()):
             return None
-        return found.type, [_source(one).name for one in found.inputs]
+        return op.type, [_source(tensor).name for tensor in op.inputs]
 
     def scalar(self, tensor: Tensor) -> float | None:
         """See `View`."""
@@ -170,7 +170,7 @@ def _value(tensor: Any) -> Any:
     if tensor.op.type == "Const":
         return np.asarray(tf.get_static_value(tensor))
     fold = FOLDED.get(tensor.op.type)
-    values = [_value(one) for one in tensor.op.inputs] if fold else [None]
+    values = [_value(operand) for operand in tensor.op.inputs] if fold else [None]
     if fold is None or any(value is None for value in values):
         static = tf.get_static_value(tensor)
         return None if static is None else np.asarray(static)

@@ -44,13 +44,13 @@ class Maker(Protocol):
 
 
 def replace_in_module(
-    node: Any, given: Sequence[Any], fusions: Mapping[str, Fusion], make: Maker
+    node: Any, tensors: Sequence[Any], fusions: Mapping[str, Fusion], make: Maker
 ) -> Counter[str]:
     """Replaces what a module has.
 
     Args:
         node: An XlaCallModule; it is changed.
-        given: TensorFlow's tensors that it takes.
+        tensors: TensorFlow's tensors that it takes.
         fusions: By name.
         make: What makes functions.
 
@@ -63,14 +63,14 @@ def replace_in_module(
     work = _Work(node, make)
     lean = take_out(run_passes(node.attr["module"].s, "strip-debuginfo"))
     text = work.replace_composites(lean.text, fusions)
-    patterns = {name: one for name, one in fusions.items() if is_pattern(name)}
+    patterns = {name: fusion for name, fusion in fusions.items() if is_pattern(name)}
     if patterns:
         whole = put_back(lean.with_text(text))
-        static = _specialised(node, given, whole, work.functions) if "tensor<?" in text else whole
+        static = _specialised(node, tensors, whole, work.functions) if "tensor<?" in text else whole
         inlined = take_out(run_passes(static.encode(), _INLINED))
-        found = work.replace_patterns(inlined.text, patterns)
-        if found is not None:
-            lean, text = inlined, found
+        replaced = work.replace_patterns(inlined.text, patterns)
+        if replaced is not None:
+            lean, text = inlined, replaced
     if work.counts:
         node.attr["module"].s = put_back(lean.with_text(text)).encode()
         del node.attr["function_list"].list.func[:]
@@ -79,9 +79,9 @@ def replace_in_module(
     return work.counts
 
 
-def _specialised(node: Any, given: Sequence[Any], text: str, functions: Sequence[Any]) -> str:
+def _specialised(node: Any, operands: Sequence[Any], text: str, functions: Sequence[Any]) -> str:
     """The module for the shapes of its inputs, as XLA refines it."""
-    specs = [tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in given]
+    specs = [tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in operands]
     results = [
         (
             tf.dtypes.as_dtype(kind).name,
@@ -143,33 +143,37 @@ class _Work:
     def replace_patterns(self, text: str, fusions: Mapping[str, Fusion]) -> str | None:
         """A text with calls of fusions in place of patterns; None if it has none."""
         lines: list[str] = text.split("\n")
-        patterns = {name: one.pattern for name, one in fusions.items() if one.pattern is not None}
+        patterns = {
+            name: fusion.pattern for name, fusion in fusions.items() if fusion.pattern is not None
+        }
         before = self.counts.total()
         for function in read_functions(text).values():
             for graph in graphs_of(function):
                 view = ModuleView(graph)
                 by_name = {name: op for op in graph.block.ops for name, _ in op.results}
                 done: set[str] = set()
-                for found in find_patterns(view, patterns):
-                    assert isinstance(found.root, At)
-                    if found.root.name in done:
+                for match in find_patterns(view, patterns):
+                    assert isinstance(match.root, At)
+                    if match.root.name in done:
                         continue
-                    line = by_name[found.root.name].line
-                    new = self._replaced(view, found, fusions[found.name], lines[line])
+                    line = by_name[match.root.name].line
+                    new = self._replaced(view, match, fusions[match.name], lines[line])
                     if new is not None:
                         lines[line] = new
-                        done.add(found.root.name)
-                        self.counts[found.name] += 1
+                        done.add(match.root.name)
+                        self.counts[match.name] += 1
         return "\n".join(lines) if self.counts.total() > before else None
 
-    def _replaced(self, view: ModuleView, found: Found, fusion: Fusion, line: str) -> str | None:
+    def _replaced(self, view: ModuleView, match: Found, fusion: Fusion, line: str) -> str | None:
         """The lines in place of that which computes the result; None if the interface is not that of the fusion."""
         indent = line[: len(line) - len(line.lstrip())]
         writer = _Writer(view, f"fused_{len(self.functions)}_{self.counts.total()}", indent)
         captured = [
-            found.captured[one.name] for one in fusion.arguments if one.name in found.captured
+            match.captured[argument.name]
+            for argument in fusion.arguments
+            if argument.name in match.captured
         ]
-        root = found.root
+        root = match.root
         assert isinstance(root, At)
         values = [writer.in_frame(at) for at in captured if isinstance(at, At)]
         kind = view.types[root.name]
@@ -179,7 +183,7 @@ class _Work:
         place = Place(f"%{root.name} of {self._name}", kind="layer")
         arguments = [value.tensor for value in values]
         try:
-            made = self._make(fusion, arguments, found.attributes, [_tensor(framed)], place)
+            made = self._make(fusion, arguments, match.attributes, [_tensor(framed)], place)
         except UnsupportedModelError:
             return None
         operands = ", ".join(f"%{value.name}" for value in values)

@@ -101,7 +101,7 @@ class ModuleView:
     def is_read_outside(self, tensor: Tensor, inside: Collection[Tensor]) -> bool:
         """See `Searched`."""
         assert isinstance(tensor, At)
-        names = {one.name for one in inside if isinstance(one, At)}
+        names = {place.name for place in inside if isinstance(place, At)}
         return self._escapes(tensor.name, names)
 
     def _escapes(self, name: str, inside: Collection[str]) -> bool:
@@ -186,8 +186,8 @@ class ModuleView:
         if len(operands) != 1 or operands[0] not in self.types:
             return None
         (name,) = operands
-        given, made = self.types[name], self.types[at.name]
-        if given.element != made.element:
+        source, made = self.types[name], self.types[at.name]
+        if source.element != made.element:
             return None
         several = self._several(name)
         if op.name == o.RESHAPE and self._extents(name) == self._extents(at.name):
@@ -230,12 +230,12 @@ class ModuleView:
         op = self.graph.own[at.name]
         if op.name not in ("stablehlo.divide", "stablehlo.multiply"):
             return None
-        one, other = self.graph.operands(op)
-        pairs = [(one, other)] if op.name == "stablehlo.divide" else [(one, other), (other, one)]
+        left, right = self.graph.operands(op)
+        pairs = [(left, right)] if op.name == "stablehlo.divide" else [(left, right), (right, left)]
         for total, number in pairs:
             source, count = self.source(At(total, at.places)), self.scalar(At(number, ()))
-            found = self._reduction(source) if source.name in self.graph.own else None
-            if found is None or found[0] != "Sum" or not count:
+            reduction = self._reduction(source) if source.name in self.graph.own else None
+            if reduction is None or reduction[0] != "Sum" or not count:
                 continue
             axis = _REDUCTION.search(self.graph.own[source.name].text)
             assert axis is not None
@@ -244,7 +244,7 @@ class ModuleView:
             ]
             expected = extent if op.name == "stablehlo.divide" else 1 / (extent or 1)
             if expected is not None and math.isclose(count, expected, rel_tol=1e-7):
-                return "Mean", found[1]
+                return "Mean", reduction[1]
         return None
 
     def _reduction(self, at: At) -> tuple[str, Sequence[Tensor]] | None:
@@ -285,15 +285,19 @@ class ModuleView:
         sides.sort(key=lambda side: side[3] != [-2])
         if [side[3] for side in sides] != [[-2], [-1]]:
             return None
-        (rows, one, contracted_row, _), (columns, other, contracted_column, _) = sides
-        one[contracted_row] = -1
+        (rows, row_places, contracted_row, _), (columns, column_places, contracted_column, _) = (
+            sides
+        )
+        row_places[contracted_row] = -1
         if transposed:
-            other = {axis: -2 if place == -1 else place for axis, place in other.items()}
-        other[contracted_column] = -1 if transposed else -2
-        left, right = self._placed(rows, one), self._placed(columns, other)
+            column_places = {
+                axis: -2 if place == -1 else place for axis, place in column_places.items()
+            }
+        column_places[contracted_column] = -1 if transposed else -2
+        left, right = self._placed(rows, row_places), self._placed(columns, column_places)
         return None if left is None or right is None else ("BatchMatMulV2", [left, right])
 
     def _placed(self, name: str, places: Mapping[int, int | None]) -> At | None:
-        found = [places[axis] for axis in self._several(name)]
-        known = tuple(place for place in found if place is not None)
-        return self.source(At(name, known)) if len(known) == len(found) else None
+        axes = [places[axis] for axis in self._several(name)]
+        known = tuple(place for place in axes if place is not None)
+        return self.source(At(name, known)) if len(known) == len(axes) else None

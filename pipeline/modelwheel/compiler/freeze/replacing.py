@@ -60,20 +60,20 @@ def replace(
     functions = {function.signature.name: function for function in graph_def.library.function}
     if not by_name:
         return ()
-    marked = {name for name, one in functions.items() if mark_of(one).name in by_name}
+    marked = {name for name, function in functions.items() if mark_of(function).name in by_name}
     fusions = {name: load_fusion(provider) for name, provider in by_name.items()}
     graphs = body_graphs(graph_def, functions, marked)
     calls = list(_calls(graph_def, functions, graphs, marked))
-    found = list(_patterns(graphs, fusions, fetches))
+    matches = list(_patterns(graphs, fusions, fetches))
     replacing = _Replacing(graph_def, functions, fusions, graphs)
     counts: Counter[str] = Counter()
-    for node, given in _modules(graph_def, functions, graphs):
-        counts += replace_in_module(node, given, fusions, replacing.make)
+    for node, tensors in _modules(graph_def, functions, graphs):
+        counts += replace_in_module(node, tensors, fusions, replacing.make)
     for node, arguments in calls:
         counts[replacing.replace_call(node, arguments)] += 1
-    for body, one in found:
-        replacing.replace_pattern(body, one)
-        counts[one.name] += 1
+    for body, match in matches:
+        replacing.replace_pattern(body, match)
+        counts[match.name] += 1
     _require_applied(by_name, counts)
     return tuple(
         Replaced(name=name, provider=str(by_name[name]), calls=calls)
@@ -103,32 +103,32 @@ def load_fusion(provider: Provider) -> Fusion:
     """
     module, _, name = provider.target.partition(":")
     try:
-        found = getattr(importlib.import_module(module), name)
+        fusion = getattr(importlib.import_module(module), name)
     except Exception as error:
         raise EnvironmentProblemError(
             f"the fusion {provider.name!r} of {provider} cannot be imported "
             f"({type(error).__name__}: {error}); correct or uninstall that package",
             code="MW727",
         ) from error
-    if not isinstance(found, Fusion) or found.name != provider.name:
+    if not isinstance(fusion, Fusion) or fusion.name != provider.name:
         raise EnvironmentProblemError(
             f"{provider.target} of {provider} is not a Fusion with the name {provider.name!r}; "
             "correct or uninstall that package",
             code="MW727",
         )
-    names = {argument.name for argument in found.arguments}
-    if is_pattern(found.name) != (found.pattern is not None):
+    names = {argument.name for argument in fusion.arguments}
+    if is_pattern(fusion.name) != (fusion.pattern is not None):
         raise EnvironmentProblemError(
-            f"{provider.target} of {provider} has {'no pattern' if found.pattern is None else 'a pattern'}: the names "
+            f"{provider.target} of {provider} has {'no pattern' if fusion.pattern is None else 'a pattern'}: the names "
             "of fusions with one, and no others, begin with 'pattern.'; correct that package",
             code="MW727",
         )
-    if found.pattern is not None and not captures(found.pattern) <= names:
+    if fusion.pattern is not None and not captures(fusion.pattern) <= names:
         raise EnvironmentProblemError(
             f"the pattern of {provider.target} of {provider} captures what is no argument of it; correct that package",
             code="MW727",
         )
-    return found
+    return fusion
 
 
 class _Replacing:
@@ -169,25 +169,25 @@ class _Replacing:
             node.attr["f"].func.name = self._made[key]
         return mark.name
 
-    def replace_pattern(self, body: str, found: Found) -> None:
+    def replace_pattern(self, body: str, match: Found) -> None:
         """Makes the node that computes the result of a pattern call the implementation."""
-        fusion, root = self._fusions[found.name], self._graphs[body].get_tensor_by_name(found.root)
+        fusion, root = self._fusions[match.name], self._graphs[body].get_tensor_by_name(match.root)
         place = Place(layer_name(root.op.name), "layer")
         captured = {
-            name: self._graphs[body].get_tensor_by_name(t) for name, t in found.captured.items()
+            name: self._graphs[body].get_tensor_by_name(t) for name, t in match.captured.items()
         }
-        given = [captured[a.name] for a in fusion.arguments if a.name in captured]
-        arguments, wanted = tuple(tensors_of(given)), tensors_of([root])
+        tensors = [captured[a.name] for a in fusion.arguments if a.name in captured]
+        arguments, wanted = tuple(tensors_of(tensors)), tensors_of([root])
         check_arguments(fusion, arguments, place)
-        key = (found.name, arguments, tuple(sorted(found.attributes.items())))
+        key = (match.name, arguments, tuple(sorted(match.attributes.items())))
         if key not in self._made:
-            self._made[key] = self._add(fusion, arguments, found.attributes, wanted, place)
+            self._made[key] = self._add(fusion, arguments, match.attributes, wanted, place)
         nodes = self._nodes(body)
         names = _Names(self._functions.get(body), self._functions)
-        node = next(one for one in nodes if one.name == root.op.name)
+        node = next(other for other in nodes if other.name == root.op.name)
         old = names.of(root)
-        node.input[:] = [names.of(one) for one in given]
-        types = [one.dtype.as_datatype_enum for one in given]
+        node.input[:] = [names.of(tensor) for tensor in tensors]
+        types = [tensor.dtype.as_datatype_enum for tensor in tensors]
         call_function(node, self._made[key], types, [root.dtype.as_datatype_enum])
         if body != GRAPH:
             rename_tensor(self._functions[body], old, f"{node.name}:output:0")
@@ -226,11 +226,11 @@ class _Replacing:
         self,
         fusion: Fusion,
         arguments: Sequence[Tensor],
-        given: Mapping[str, AttributeValue | None],
+        values: Mapping[str, AttributeValue | None],
         wanted: Sequence[Tensor],
         place: Place,
     ) -> Any:
-        attributes: dict[str, Any] = dict(read_attributes(fusion, given, place))
+        attributes: dict[str, Any] = dict(read_attributes(fusion, values, place))
         if fusion.needs_results:
             attributes["results"] = [result.shape for result in wanted]
         made = _trace(fusion, arguments, attributes, place)
@@ -283,8 +283,8 @@ def _trace(
     try:
         made = tf.function(call, autograph=False).get_concrete_function(*specs)
     except ValueError as error:  # also what TensorFlow says about shapes
-        said = one_line(str(error).strip().partition("\n")[0])
-        raise mismatch(fusion, place, f"cannot be computed for its arguments ({said})") from error
+        reason = one_line(str(error).strip().partition("\n")[0])
+        raise mismatch(fusion, place, f"cannot be computed for its arguments ({reason})") from error
     except Exception as error:
         raise EnvironmentProblemError(
             f"the fusion {fusion.name!r} failed for {', '.join(map(str, arguments))} "
@@ -321,14 +321,16 @@ def _patterns(
     fetches: Collection[str],
 ) -> Iterator[tuple[str, Found]]:
     """Patterns, with the names of the bodies that they are in."""
-    patterns = {name: one.pattern for name, one in fusions.items() if one.pattern is not None}
+    patterns = {
+        name: fusion.pattern for name, fusion in fusions.items() if fusion.pattern is not None
+    }
     for body, graph in graphs.items():
         if body == GRAPH:
             outputs = [graph.get_tensor_by_name(f"{name}:0") for name in fetches]
         else:
             outputs = list(graph.outputs)
-        for found in find_patterns(GraphView(graph, outputs), patterns) if patterns else ():
-            yield body, found
+        for match in find_patterns(GraphView(graph, outputs), patterns) if patterns else ():
+            yield body, match
 
 
 def _modules(

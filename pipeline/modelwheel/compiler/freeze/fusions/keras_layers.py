@@ -29,9 +29,9 @@ _KERNELS = (
 )
 
 
-def _layer(found: Sequence[Any], results: Sequence[Any]) -> list[Any]:
+def _layer(values: Sequence[Any], results: Sequence[Any]) -> list[Any]:
     """The results as Keras orders them, from all outputs and the last state."""
-    outputs, *state = found
+    outputs, *state = values
     every = results[1] is None or results[1][1] != 1
     return [state[0], outputs if every else state[0][:, None], *state, tf.constant(_CPU)]
 

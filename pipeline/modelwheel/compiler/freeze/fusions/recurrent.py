@@ -94,10 +94,10 @@ def gru(x: Any, kernel: Any, recurrent_kernel: Any, bias: Any, h: Any = None) ->
     form = _form(x, kernel, recurrent_kernel, bias[0])
 
     def step(inputs: Any, state: Sequence[Any]) -> list[Any]:
-        given = form.split(form.project(inputs), 3)
+        parts = form.split(form.project(inputs), 3)
         kept = form.split(form.recur(state[0]) + form.spread(bias[1]), 3)
-        z = tf.sigmoid(given[0] + kept[0])
-        new = tf.tanh(given[2] + tf.sigmoid(given[1] + kept[1]) * kept[2])
+        z = tf.sigmoid(parts[0] + kept[0])
+        new = tf.tanh(parts[2] + tf.sigmoid(parts[1] + kept[1]) * kept[2])
         return [z * state[0] + (1 - z) * new]
 
     _require_gates(recurrent_kernel, 3)
@@ -110,10 +110,10 @@ def _require_gates(recurrent_kernel: Any, gates: int) -> None:
         raise ValueError(f"recurrent_kernel has {columns} columns, not {gates} for each unit")
 
 
-def _state(x: Any, recurrent_kernel: Any, given: Any) -> Any:
+def _state(x: Any, recurrent_kernel: Any, initial: Any) -> Any:
     """The first state, [batch, units]."""
-    if given is not None:
-        return given
+    if initial is not None:
+        return initial
     return tf.zeros([tf.shape(x)[0], tf.shape(recurrent_kernel)[0]], x.dtype)
 
 
@@ -121,12 +121,12 @@ def _run(
     form: _Form, state: list[Any], step: Callable[[Any, Sequence[Any]], list[Any]]
 ) -> list[Any]:
     """Outputs [batch, time, units], and the last state [batch, units]."""
-    inputs, state = form.inputs, [form.turn(one) for one in state]
+    inputs, state = form.inputs, [form.turn(part) for part in state]
     time = tf.shape(inputs)[0]
     outputs = tf.TensorArray(inputs.dtype, time, element_shape=state[0].shape)
 
-    def body(number: Any, given: Any, outputs: Any, *state: Any) -> tuple[Any, ...]:
-        new = step(given, state)
+    def body(number: Any, row: Any, outputs: Any, *state: Any) -> tuple[Any, ...]:
+        new = step(row, state)
         # Read one step ahead: otherwise XLA computes from a slice of all inputs, element by element.
         following = inputs[tf.minimum(number + 1, time - 1)]
         return (number + 1, following, outputs.write(number, new[0]), *new)

@@ -76,7 +76,7 @@ def _softmax(x: Pattern, name: str) -> Pattern:
 def _attention() -> Pattern:
     """Scaled products of queries and keys, with or without a bias, and their softmax times the values."""
     scores = _scores()
-    scores += [add(one, Capture("bias")) for one in scores]
+    scores += [add(score, Capture("bias")) for score in scores]
     return _attended(scores)
 
 
@@ -95,9 +95,9 @@ def _scores() -> list[Op]:
     turned = Op(("Transpose",), (key, swapped))
     scale, divisor = Parameter("scale"), Parameter("scale", reciprocal=True)
 
-    def dots(one: Pattern) -> list[Op]:
+    def dots(query: Pattern) -> list[Op]:
         adjoint = {"adj_x": False, "adj_y": True}
-        return [Op(_BATCHES, (one, key), adjoint), Op(_BATCHES, (one, turned), _PLAIN)]
+        return [Op(_BATCHES, (query, key), adjoint), Op(_BATCHES, (query, turned), _PLAIN)]
 
     scaled_query = Either((multiply(query, scale), divide(query, divisor)))
     product_of = Either(tuple(dots(query)))
@@ -105,7 +105,7 @@ def _scores() -> list[Op]:
 
 
 def _attended(scores: Sequence[Op]) -> Op:
-    weights = [_softmax(replace(one, name="scores"), "scores") for one in scores]
+    weights = [_softmax(replace(score, name="scores"), "scores") for score in scores]
     return Op(_BATCHES, (Either(tuple(weights)), Capture("value")), _PLAIN)
 
 
@@ -171,7 +171,7 @@ def _rms_norm() -> Pattern:
 def _without_shapes(fusion: Fusion) -> tuple[Argument, ...]:
     """Weights may have axes of extent 1 before their own."""
     first, *others = fusion.arguments
-    return (first, *(replace(one, shape=None) for one in others))
+    return (first, *(replace(op, shape=None) for op in others))
 
 
 GELU = Fusion(
