@@ -119,15 +119,15 @@ def _probe(
         fewer, more = (evaluate(draw(rows)) for rows in _PROBED)
     except UnsupportedModelError:
         return {}  # it refuses such numbers of rows: what follows says so
-    found = {}
+    orders = {}
     for name in names:
         shapes = np.shape(fewer[name]), np.shape(more[name])
         if len(shapes[0]) != len(shapes[1]):
             continue
         varies = [axis for axis, (a, b) in enumerate(zip(*shapes, strict=True)) if a != b]
         if len(varies) == 1 and varies[0] and _follows(shapes, varies[0]):
-            found[name] = order_of(varies[0], len(shapes[0]))
-    return found
+            orders[name] = order_of(varies[0], len(shapes[0]))
+    return orders
 
 
 def _follows(shapes: tuple[tuple[int, ...], tuple[int, ...]], axis: int) -> bool:
@@ -147,10 +147,10 @@ def require_independence(info: SignatureInfo, shapes: Shapes, reason: str | None
         axis = batch_axes(info, shapes).get(tensor.name, 0)
         if axis and tensor.name not in shapes:
             field = f"inputs.{one_line(tensor.name)}.shape"
-            given = ["batch" if extent is None else str(extent) for extent in tensor.shape or ()]
+            extents = ["batch" if extent is None else str(extent) for extent in tensor.shape or ()]
             raise UnsupportedModelError(
                 f"axis {axis} of input {tensor.name!r} is called {tensor.symbol(axis)!r}, as a batch is, but {reason}; "
-                f"write its length in {field}, or, if it is the batch, {field}: [{', '.join(given)}]"
+                f"write its length in {field}, or, if it is the batch, {field}: [{', '.join(extents)}]"
             )
 
 

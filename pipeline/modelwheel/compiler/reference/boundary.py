@@ -105,62 +105,62 @@ def evaluate_boundary(
         The summary with what they have shown: rows that seemed independent may not be; and the boundary.
     """
     model = innermost(loaded)
-    found = Boundary()
+    boundary = Boundary()
     first = 0 if summary.calls is not None else None
-    given = {t.name: arrays[input_key(t.name, first)] for t in loaded.info.inputs}
+    inputs = {t.name: arrays[input_key(t.name, first)] for t in loaded.info.inputs}
     # A model that may not split batches has no other numbers of rows.
     count = request.batch_sizes[0] if request.batch_sizes else 1
-    small = _first_rows(given, summary, count)
+    small = _first_rows(inputs, summary, count)
     graph = _Graph(loaded, small, request)
     if graph.unusable is not None:
         kinds = boundary_inputs(small, _varied(summary, small), request)
-        found.undefined |= dict.fromkeys(sorted(kinds.keys() - {LARGE}), graph.unusable)
-        return summary, found
+        boundary.undefined |= dict.fromkeys(sorted(kinds.keys() - {LARGE}), graph.unusable)
+        return summary, boundary
     restore = model.snapshot() if isinstance(model, StatefulModel) else None
-    evaluated = list(_evaluate_kinds(evaluate, small, summary, request, found))
+    evaluated = list(_evaluate_kinds(evaluate, small, summary, request, boundary))
     if restore is not None:
         restore()
     if summary.independent and evaluated:
-        summary = _test_neighbours(loaded, evaluate, given, summary, request, evaluated)
+        summary = _test_neighbours(loaded, evaluate, inputs, summary, request, evaluated)
     summary = summary.model_copy(update={"boundary_rows": count})
     graph.split(summary)
-    kept = _judge(loaded, graph, evaluated, summary, found)
+    kept = _judge(loaded, graph, evaluated, summary, boundary)
     update = {"boundary": tuple(kept)}
-    return summary.model_copy(update=update), found
+    return summary.model_copy(update=update), boundary
 
 
-def _first_rows(given: Arrays, summary: Reference, rows: int) -> Arrays:
-    return {n: a[:rows] if n in summary.batched_inputs else a for n, a in given.items()}
+def _first_rows(inputs: Arrays, summary: Reference, rows: int) -> Arrays:
+    return {n: a[:rows] if n in summary.batched_inputs else a for n, a in inputs.items()}
 
 
-def _varied(summary: Reference, given: Arrays) -> tuple[str, ...]:
+def _varied(summary: Reference, inputs: Arrays) -> tuple[str, ...]:
     """The inputs that boundary rows replace: the others are the same for all rows of a batch."""
-    return summary.batched_inputs or tuple(given)
+    return summary.batched_inputs or tuple(inputs)
 
 
 def _evaluate_kinds(
     evaluate: Evaluate,
-    given: Arrays,
+    arrays: Arrays,
     summary: Reference,
     request: ReferenceRequest,
-    found: Boundary,
+    boundary: Boundary,
 ) -> Iterator[_Evaluated]:
     stopped = ""
-    for kind, inputs in boundary_inputs(given, _varied(summary, given), request).items():
+    for kind, inputs in boundary_inputs(arrays, _varied(summary, arrays), request).items():
         if stopped:
-            found.undefined[kind] = f"the call before it, {stopped}, is refused"
+            boundary.undefined[kind] = f"the call before it, {stopped}, is refused"
             continue
         try:
             yield _Evaluated(kind, inputs, evaluate(inputs))
         except UnsupportedModelError as error:
-            found.undefined[kind] = f"the model refuses them ({one_line(error)})"
+            boundary.undefined[kind] = f"the model refuses them ({one_line(error)})"
             stopped = kind if summary.calls is not None else ""
 
 
 def _test_neighbours(
     loaded: LoadedModel,
     evaluate: Evaluate,
-    given: Arrays,
+    inputs: Arrays,
     summary: Reference,
     request: ReferenceRequest,
     evaluated: list[_Evaluated],
@@ -171,10 +171,10 @@ def _test_neighbours(
     # Two alike, so that each is beside ordinary rows; the most extreme kinds are the last.
     picked = [evaluated[-1 - i // 2 % len(evaluated)].inputs for i in range(count)]
     extreme = {
-        name: np.concatenate([one[name][:1] for one in picked]) if name in batched else a
-        for name, a in given.items()
+        name: np.concatenate([row[name][:1] for row in picked]) if name in batched else a
+        for name, a in inputs.items()
     }
-    rows = Rows(given, batched).take(slice(count))
+    rows = Rows(inputs, batched).take(slice(count))
     others, leading = Rows(extreme, batched), summary.leading_per_row
     with closing(RowNoise(loaded, by_spread=False)) as noise:
         reason = find_influence(evaluate, rows, others, leading, noise)
@@ -187,11 +187,11 @@ def _test_neighbours(
 class _Graph:
     """The frozen graph for boundary rows, evaluated in other ways than by TensorFlow's float32."""
 
-    def __init__(self, loaded: LoadedModel, given: Arrays, request: ReferenceRequest) -> None:
+    def __init__(self, loaded: LoadedModel, inputs: Arrays, request: ReferenceRequest) -> None:
         self._loaded, self._request = loaded, request
         self.inexact: Mapping[str, str] = {}
         """Why outputs have no form in float64, by name."""
-        self._given = given
+        self._given = inputs
         self._pieces = Pieces(1, 1, 0)
 
     def split(self, summary: Reference) -> None:
@@ -206,8 +206,8 @@ class _Graph:
     def _frozen(self) -> FrozenGraph:
         return self._freeze(self._given)
 
-    def _freeze(self, given: Arrays) -> FrozenGraph:
-        shapes = {name: array.shape for name, array in given.items()}
+    def _freeze(self, inputs: Arrays) -> FrozenGraph:
+        shapes = {name: array.shape for name, array in inputs.items()}
         graph = self._loaded.graph(shapes)
         return freeze_graph(graph, shapes, keep_state=self._request.keep_state)
 
@@ -237,7 +237,7 @@ class _Graph:
         require_small(self._frozen)
         narrow = narrow_of(self._frozen)
         return self._pieces.run(
-            lambda given: measure_spread(self._frozen, given, narrow, _DRAWS), calls
+            lambda inputs: measure_spread(self._frozen, inputs, narrow, _DRAWS), calls
         )
 
     def rounded(self, calls: list[Arrays]) -> list[Arrays]:
@@ -258,7 +258,7 @@ class _Others:
         self._framework, self._leading = framework_of(loaded), leading
         self._is_converted = loaded.evaluator != TENSORFLOW
         self._graph, self._evaluated = graph, evaluated
-        self._ours = {one.kind: one.outputs for one in evaluated}
+        self._ours = {evaluation.kind: evaluation.outputs for evaluation in evaluated}
         self._exact, self._missing = _try(graph.exact, evaluated)
         self._inexact = graph.inexact
         needed = self._exact and any(map(_is_special, evaluated))
@@ -273,43 +273,43 @@ class _Others:
             return None
         return self._exact[kind].get(output)
 
-    def noise(self, one: _Evaluated, output: str) -> Noise:
+    def noise(self, evaluation: _Evaluated, output: str) -> Noise:
         """What rounding makes of an output."""
-        case = self._case(one)
-        if self.exact(one.kind, output) is None:
+        case = self._case(evaluation)
+        if self.exact(evaluation.kind, output) is None:
             case = case.without_exact(output)
         return find_noise(case, output, self._framework)
 
-    def _case(self, one: _Evaluated) -> Case:
+    def _case(self, evaluation: _Evaluated) -> Case:
         exact = {
             name: values
-            for name, values in self._exact.get(one.kind, {}).items()
-            if values.shape == one.outputs[name].shape
+            for name, values in self._exact.get(evaluation.kind, {}).items()
+            if values.shape == evaluation.outputs[name].shape
         }
         # Ties of equal values, which these rows have, are decided: inputs that differ would break them.
         spread = {
-            name: moves & (one.outputs[name] != exact[name])
+            name: moves & (evaluation.outputs[name] != exact[name])
             if moves.dtype.kind == "b" and name in exact
             else moves
-            for name, moves in self._spread.get(one.kind, {}).items()
+            for name, moves in self._spread.get(evaluation.kind, {}).items()
         }
         # One row, all of which may be left out; where inputs are not finite, NaN is what is compared.
-        most = 0.0 if one.kind in _SPECIAL else 1.0
-        return Case(one.outputs, exact, spread, self._leading, self._graph.scales, most)
+        most = 0.0 if evaluation.kind in _SPECIAL else 1.0
+        return Case(evaluation.outputs, exact, spread, self._leading, self._graph.scales, most)
 
     @cached_property
     def _spread(self) -> Mapping[str, Arrays]:
-        if not any(self._is_unsure(one) for one in self._evaluated):
+        if not any(self._is_unsure(evaluation) for evaluation in self._evaluated):
             return {}
         return _try(self._graph.spread, self._evaluated)[0]
 
-    def _is_unsure(self, one: _Evaluated) -> bool:
-        if one.kind == LARGE or one.kind in _SPECIAL:
+    def _is_unsure(self, evaluation: _Evaluated) -> bool:
+        if evaluation.kind == LARGE or evaluation.kind in _SPECIAL:
             return False
         return any(
-            self._compare(one.outputs[name], exact, name) is not None
-            or measure(one.outputs[name], exact).relative > NOTABLE / 4
-            for name, exact in self._exact.get(one.kind, {}).items()
+            self._compare(evaluation.outputs[name], exact, name) is not None
+            or measure(evaluation.outputs[name], exact).relative > NOTABLE / 4
+            for name, exact in self._exact.get(evaluation.kind, {}).items()
         )
 
     def _compare(
@@ -317,39 +317,41 @@ class _Others:
     ) -> str | None:
         return compare(values, exact, self._graph.scales.get(output, 0.0))
 
-    def objection(self, one: _Evaluated, output: str) -> str | None:
+    def objection(self, evaluation: _Evaluated, output: str) -> str | None:
         """Why an output is not defined for these rows, as a clause."""
-        ours, exact = one.outputs[output], self.exact(one.kind, output)
+        ours, exact = evaluation.outputs[output], self.exact(evaluation.kind, output)
         if exact is None:
-            if one.kind.split(" ")[0] in (*_FINITE, MORE) and is_finite(ours):
+            if evaluation.kind.split(" ")[0] in (*_FINITE, MORE) and is_finite(ours):
                 return None
             why = self._inexact.get(output, self._missing)
             return f"this model has no float64 reference ({why})"
         if difference := self._compare(ours, exact, output):
             # The runtime of the file says what is right, unless rounding explains the difference.
-            if self._is_converted and one.kind in _FINITE and ours.shape == exact.shape:
-                case, noise = self._case(one), self.noise(one, output)
-                if said := conversion_error(case, output, noise, self._framework):
-                    if self._does_rounding_decide(one, case, output):
+            if self._is_converted and evaluation.kind in _FINITE and ours.shape == exact.shape:
+                case, noise = self._case(evaluation), self.noise(evaluation, output)
+                if reason := conversion_error(case, output, noise, self._framework):
+                    if self._does_rounding_decide(evaluation, case, output):
                         return "rounding decides what they are"
-                    self.converted[one.kind, output] = f"on rows of {one.kind}, {said}"
+                    self.converted[evaluation.kind, output] = (
+                        f"on rows of {evaluation.kind}, {reason}"
+                    )
                     return None
             return explain(difference, ours, exact, self._framework, "in float64")
-        if not _is_special(one):
+        if not _is_special(evaluation):
             return None
-        if one.kind not in self._compiled:
+        if evaluation.kind not in self._compiled:
             return f"it cannot be compared with XLA ({self._not_compiled})"
-        compiled = self._compiled[one.kind][output]
+        compiled = self._compiled[evaluation.kind][output]
         if difference := self._compare(compiled, exact, output):
             return explain(difference, compiled, exact, "XLA", "with XLA")
-        lost = self._lost_nan(output) if one.kind == "nan" else 0
+        lost = self._lost_nan(output) if evaluation.kind == "nan" else 0
         return f"NaN becomes a number in {lost} of {ours.size} values" if lost else None
 
-    def _does_rounding_decide(self, one: _Evaluated, case: Case, output: str) -> bool:
+    def _does_rounding_decide(self, evaluation: _Evaluated, case: Case, output: str) -> bool:
         """Whether an output moves as far if only results in between round elsewhere: no weight and no zero is changed."""
-        if one.kind not in self._rounded:
+        if evaluation.kind not in self._rounded:
             return False
-        spread = {**case.spread, **self._rounded[one.kind]}
+        spread = {**case.spread, **self._rounded[evaluation.kind]}
         case = replace(case, spread=spread)
         noise = find_noise(case.without_exact(output), output, self._framework)
         return conversion_error(case, output, noise, self._framework) is None
@@ -377,16 +379,16 @@ def _try(
 ) -> tuple[Mapping[str, Arrays], str]:
     """The results by kind; none and the reason if there are none."""
     try:
-        found = run([one.inputs for one in rows]) if rows else []
+        results = run([row.inputs for row in rows]) if rows else []
     except (NoTruthError, UnsupportedModelError) as error:
         return {}, one_line(error)
-    return {one.kind: outputs for one, outputs in zip(rows, found, strict=True)}, ""
+    return {row.kind: outputs for row, outputs in zip(rows, results, strict=True)}, ""
 
 
-def _is_special(one: _Evaluated) -> bool:
+def _is_special(evaluation: _Evaluated) -> bool:
     """Whether it has values that are not finite numbers."""
-    return one.kind != LARGE and not all(
-        map(is_finite, (*one.inputs.values(), *one.outputs.values()))
+    return evaluation.kind != LARGE and not all(
+        map(is_finite, (*evaluation.inputs.values(), *evaluation.outputs.values()))
     )
 
 
@@ -395,33 +397,35 @@ def _judge(
     graph: _Graph,
     evaluated: list[_Evaluated],
     summary: Reference,
-    found: Boundary,
+    boundary: Boundary,
 ) -> list[str]:
     """Adds what is defined; returns the kinds whose inputs are of use."""
     others, defined = _Others(loaded, graph, evaluated, summary.leading_per_row), set[str]()
-    for one in evaluated:
-        if one.kind == LARGE:
+    for evaluation in evaluated:
+        if evaluation.kind == LARGE:
             continue
-        objections = {name: others.objection(one, name) for name in one.outputs}
+        objections = {name: others.objection(evaluation, name) for name in evaluation.outputs}
         for name, objection in objections.items():
             if objection is None:
-                noise = others.noise(one, name)
-                exact = others.exact(one.kind, name)
-                _add(one, name, exact, noise, summary.boundary_rows, found)
-                defined.add(one.kind)
+                noise = others.noise(evaluation, name)
+                exact = others.exact(evaluation.kind, name)
+                _add(evaluation, name, exact, noise, summary.boundary_rows, boundary)
+                defined.add(evaluation.kind)
                 objections[name] = noise.clause
-        if said := _join(objections):
-            found.undefined[one.kind] = said
-    found.converted |= {name: said for (_, name), said in others.converted.items()}
-    kinds = [one.kind for one in evaluated]
+        if reason := _join(objections):
+            boundary.undefined[evaluation.kind] = reason
+    boundary.converted |= {name: reason for (_, name), reason in others.converted.items()}
+    kinds = [evaluation.kind for evaluation in evaluated]
     if summary.calls is not None:  # calls in a row, of which later ones need the earlier
         kept = kinds[: max((kinds.index(kind) + 1 for kind in defined), default=0)]
     else:
         kept = [kind for kind in kinds if kind in defined or kind == LARGE]
-    for one in evaluated:
-        if one.kind in kept:
-            varied = _varied(summary, one.inputs)
-            found.arrays |= {input_key(name, one.kind): one.inputs[name] for name in varied}
+    for evaluation in evaluated:
+        if evaluation.kind in kept:
+            varied = _varied(summary, evaluation.inputs)
+            boundary.arrays |= {
+                input_key(name, evaluation.kind): evaluation.inputs[name] for name in varied
+            }
     return kept
 
 
@@ -429,25 +433,29 @@ def _join(objections: Mapping[str, str | None]) -> str:
     """One reason if it is that of all outputs."""
     if len(set(objections.values())) == 1:
         return next(iter(objections.values())) or ""
-    return ", ".join(f"output {name!r}: {said}" for name, said in objections.items() if said)
+    return ", ".join(
+        f"output {name!r}: {objection}" for name, objection in objections.items() if objection
+    )
 
 
 def _add(
-    one: _Evaluated,
+    evaluation: _Evaluated,
     name: str,
     exact: np.ndarray[Any, Any] | None,
     noise: Noise,
     rows: int,
-    found: Boundary,
+    boundary: Boundary,
 ) -> None:
-    case, values = case_of(rows, one.kind), one.outputs[name]
-    found.arrays[output_key(case, name)] = values
+    case, values = case_of(rows, evaluation.kind), evaluation.outputs[name]
+    boundary.arrays[output_key(case, name)] = values
     if noise.allowed.any():
-        found.arrays[noise_key(case, name)] = noise.allowed.astype(np.float32)
+        boundary.arrays[noise_key(case, name)] = noise.allowed.astype(np.float32)
     if exact is None:
         return
     correction = find_correction(values, exact)
     if correction is not None:
-        found.arrays[exact_key(case, name)] = correction
+        boundary.arrays[exact_key(case, name)] = correction
     measured = measure(values, np.where(noise.decided(values), exact, values))._asdict()
-    found.framework.append(Deviation(output=name, rows=rows, circumstance=one.kind, **measured))
+    boundary.framework.append(
+        Deviation(output=name, rows=rows, circumstance=evaluation.kind, **measured)
+    )

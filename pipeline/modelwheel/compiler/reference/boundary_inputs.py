@@ -25,35 +25,35 @@ _SPECIAL = {"infinity": np.inf, "nan": np.nan}
 
 
 def boundary_inputs(
-    given: Arrays, varied: Iterable[str], request: ReferenceRequest
+    arrays: Arrays, varied: Iterable[str], request: ReferenceRequest
 ) -> dict[str, Arrays]:
     """Inputs of each kind that differs from those before it, by its name.
 
     Args:
-        given: All inputs; those of a kind have the same shapes and types.
+        arrays: All inputs; those of a kind have the same shapes and types.
         varied: The names of those that are replaced.
         request: Has the valid values.
     """
     names = sorted(varied)
-    found = {f"{MORE} {n}": made for n, made in enumerate(_more(given, names, request), start=1)}
+    inputs = {f"{MORE} {n}": made for n, made in enumerate(_more(arrays, names, request), start=1)}
     for kind in (*_FINITE, LARGE, *_SPECIAL):
-        made = {n: _make(kind, n, given[n], request) for n in names}
-        if any(_same(made, other) for other in found.values()):
+        made = {n: _make(kind, n, arrays[n], request) for n in names}
+        if any(_same(made, other) for other in inputs.values()):
             continue
-        found[kind] = {**given, **made}
-    return found
+        inputs[kind] = {**arrays, **made}
+    return inputs
 
 
-def _more(given: Arrays, names: Iterable[str], request: ReferenceRequest) -> Iterator[Arrays]:
+def _more(arrays: Arrays, names: Iterable[str], request: ReferenceRequest) -> Iterator[Arrays]:
     """More ordinary inputs of the same shapes, which continue those that are given."""
     stacks = {}
     for name in names if request.more else ():
-        like = given[name]
+        like = arrays[name]
         tensor = TensorInfo(name=name, dtype=like.dtype.name, shape=like.shape)
         drawn = draw_input(tensor, (request.more + 1, *like.shape), request.seed, request)
         stacks[name] = drawn.view(like.dtype)
     for number in range(1, request.more + 1):
-        yield {**given, **{name: stack[number] for name, stack in stacks.items()}}
+        yield {**arrays, **{name: stack[number] for name, stack in stacks.items()}}
 
 
 def _same(made: Arrays, other: Arrays) -> bool:

@@ -50,13 +50,13 @@ def compare(values: np.ndarray[Any, Any], exact: np.ndarray[Any, Any], scale: fl
     """How values differ by more than their rounding, as the end of a sentence; see `scales_of`."""
     if values.shape != exact.shape:
         return "it has another shape"
-    found = measure(values, exact)
+    deviation = measure(values, exact)
     if values.dtype.kind in "biu":
-        return f"{found.changed} of {values.size} values differ" if found.changed else None
-    if not isfinite(found.absolute):
+        return f"{deviation.changed} of {values.size} values differ" if deviation.changed else None
+    if not isfinite(deviation.absolute):
         return _FINITE_ELSEWHERE
     # TensorFlow's threads take numbers below the smallest normal one for zero, others do not.
     least = max(_TINY, ROUNDINGS * EPSILON["float32"] * scale)
-    if found.relative <= _AGREED or found.absolute <= least:
+    if deviation.relative <= _AGREED or deviation.absolute <= least:
         return None
-    return f"it differs by {found.relative:.2g} of the largest value"
+    return f"it differs by {deviation.relative:.2g} of the largest value"

@@ -47,12 +47,12 @@ def explain_failure(
     cause = one_line(cause_of(text))
     tensors = signature.inputs if signature is not None else ()
     for tensor in tensors:
-        found = _find_outside(tensor, inputs)
-        if found is not None:
+        outlier = _find_outside(tensor, inputs)
+        if outlier is not None:
             return (
-                f"{by} fails{place}: the value {found.value} at {found.at} of input {tensor.name!r} is "
+                f"{by} fails{place}: the value {outlier.value} at {outlier.at} of input {tensor.name!r} is "
                 f"not one of the valid ones, {tensor.valid}; "
-                f"{_fix(found.field, found.bounds, sampled=sampled)}"
+                f"{_fix(outlier.field, outlier.bounds, sampled=sampled)}"
             )
     outside = _OUTSIDE.search(cause)
     if outside is not None:
@@ -62,9 +62,9 @@ def explain_failure(
                 fix = _fix(tensor.name, bounds, sampled=sampled)
                 return f"{by} fails{place} on a value of input {tensor.name!r}: {cause}; {fix}"
     shown = ", ".join(_describe(tensor, inputs) for tensor in tensors)
-    given = f" (it was given {shown})" if shown else ""
+    arguments = f" (it was given {shown})" if shown else ""
     fix = _SHAPE_FIX if _OF_SHAPES.search(cause) else _fix("INPUT", None, sampled=sampled)
-    return f"{by} fails{place}: {cause}{given}; {fix}"
+    return f"{by} fails{place}: {cause}{arguments}; {fix}"
 
 
 class _Outside(NamedTuple):
@@ -86,9 +86,9 @@ def _find_outside(tensor: TensorInfo, inputs: Arrays) -> _Outside | None:
         field = f"{tensor.name}[{part.place}]"
         inside = np.zeros(values.shape, bool)
         inside[..., part.first : part.end] = True
-        found = _first_outside(values, inside, (part.low, part.high), field)
-        if found is not None:
-            return found
+        outlier = _first_outside(values, inside, (part.low, part.high), field)
+        if outlier is not None:
+            return outlier
         checked |= inside
     if valid.bounds is None or valid.soft:
         return None

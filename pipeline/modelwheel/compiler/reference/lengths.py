@@ -36,11 +36,11 @@ def tested_lengths(lengths: Sequence[int]) -> dict[int, int]:
     >>> tested_lengths([4, 16])
     {1: 4, 2: 4, 4: 4, 5: 16, 10: 16, 16: 16}
     """
-    found = {}
+    by_test = {}
     for below, length in zip([0, *lengths], lengths, strict=False):
         for tested in (below + 1, (below + 1 + length) // 2, length):
-            found[tested] = length
-    return found
+            by_test[tested] = length
+    return by_test
 
 
 class Lengths:
@@ -106,7 +106,7 @@ class Lengths:
         outputs = {n: self.evaluate(inputs, n) for n in tested_lengths(lengths)}
         extents = {
             name: self._find_extents(
-                name, {n: found[name].shape for n, found in outputs.items()}, rows
+                name, {n: arrays[name].shape for n, arrays in outputs.items()}, rows
             )
             for name in next(iter(outputs.values()))
         }
@@ -118,17 +118,18 @@ class Lengths:
         return extents
 
     def _find_extents(self, name: str, shapes: Mapping[int, tuple[int, ...]], rows: int) -> Extents:
-        (first, one), *_ = shapes.items()
+        (first, extents), *_ = shapes.items()
         last, other = list(shapes.items())[-1]
-        found = []
-        for axis in range(len(one)):
+        rules = []
+        for axis in range(len(extents)):
             per_row = rows if self._leading.get(name) and axis == 0 else 1
             per_length = (
-                (other[axis] - one[axis]) // (last - first) // per_row if last > first else 0
+                (other[axis] - extents[axis]) // (last - first) // per_row if last > first else 0
             )
-            fixed = one[axis] // per_row - per_length * first
+            fixed = extents[axis] // per_row - per_length * first
             follows = all(
-                len(shape) == len(one) and shape[axis] == (fixed + per_length * length) * per_row
+                len(shape) == len(extents)
+                and shape[axis] == (fixed + per_length * length) * per_row
                 for length, shape in shapes.items()
             )
             if not follows or fixed < 0 or per_length < 0:
@@ -138,8 +139,8 @@ class Lengths:
                     f"in which it could be cut back: it is {shown}; fix the length instead of "
                     "giving buckets"
                 )
-            found.append((fixed, per_length))
-        return tuple(found)
+            rules.append((fixed, per_length))
+        return tuple(rules)
 
     def _keep(
         self, longer: Arrays, lengths: tuple[int, int], extents: Mapping[str, Extents], rows: int

@@ -78,8 +78,8 @@ def _write_reference(job: ReferenceJob, loaded: LoadedModel) -> None:
     compared = _compared_inputs({**arrays, **boundary.arrays}, summary)
     read = tables_read(request.tables, compared)
     truth = boundary.add_to(truth).model_copy(update={"tables": read, "narrowed": narrowed})
-    found = {**_kept(arrays, summary), **exact, **boundary.arrays}
-    storable: dict[str, Any] = {name: _storable(values) for name, values in found.items()}
+    stored = {**_kept(arrays, summary), **exact, **boundary.arrays}
+    storable: dict[str, Any] = {name: _storable(values) for name, values in stored.items()}
     np.savez(job.out / ARRAYS, **storable)
     update = {
         "evaluator": loaded.evaluator,
@@ -109,10 +109,10 @@ def _evaluate_or_narrow(
         ranges = {**request.ranges, **dict.fromkeys(free, (0.0, 2.0))}
         narrow = job.model_copy(update={"request": request.model_copy(update={"ranges": ranges})})
         try:
-            found = _evaluate(narrow, loaded)
+            evaluation = _evaluate(narrow, loaded)
         except UnsupportedModelError:
             raise error from None
-        return narrow, dict.fromkeys(free, one_line(error)), *found
+        return narrow, dict.fromkeys(free, one_line(error)), *evaluation
 
 
 def _evaluate(job: ReferenceJob, loaded: LoadedModel) -> tuple[Arrays, Reference]:
@@ -125,14 +125,14 @@ def _evaluate(job: ReferenceJob, loaded: LoadedModel) -> tuple[Arrays, Reference
 
 def _compared_inputs(arrays: Arrays, summary: Reference) -> dict[str, np.ndarray[Any, Any]]:
     """The inputs of all ordinary rows, those of calls in a row together."""
-    found: dict[str, list[np.ndarray[Any, Any]]] = {}
+    calls: dict[str, list[np.ndarray[Any, Any]]] = {}
     for key, values in arrays.items():
         if match := re.fullmatch(rf"in(?:@(?:{MORE} )?\d+)?/(.+)", key):
             batched = match[1] in summary.batched_inputs
-            found.setdefault(match[1], []).append(values[: summary.rows[-1]] if batched else values)
+            calls.setdefault(match[1], []).append(values[: summary.rows[-1]] if batched else values)
     return {
         name: np.concatenate([np.atleast_1d(values) for values in every])
-        for name, every in found.items()
+        for name, every in calls.items()
     }
 
 
@@ -151,12 +151,12 @@ def _evaluate_rows_or_once(
 ) -> tuple[Arrays, Reference]:
     request = job.request
     if batched:
-        given, outputs, summary = _evaluate_rows(job, loaded, batched)
+        inputs, outputs, summary = _evaluate_rows(job, loaded, batched)
     else:
-        given, outputs, summary = _evaluate_once(job, loaded)
-    arrays = {input_key(name): values for name, values in given.items()}
+        inputs, outputs, summary = _evaluate_once(job, loaded)
+    arrays = {input_key(name): values for name, values in inputs.items()}
     if request.lengths:
-        shorter, summary = _evaluate_lengths(job, loaded, given, summary)
+        shorter, summary = _evaluate_lengths(job, loaded, inputs, summary)
         arrays |= shorter
     for rows in summary.rows:
         arrays |= {output_key(case_of(rows), name): v for name, v in outputs[rows].items()}
@@ -175,12 +175,12 @@ def _evaluate_once(job: ReferenceJob, loaded: LoadedModel) -> _Result:
     request = job.request
     shapes = static_shapes(loaded.info, request.shapes, None)
     if samples := _samples(job):
-        given = read_samples(samples, loaded.info, shapes, (), request.padded)
+        inputs = read_samples(samples, loaded.info, shapes, (), request.padded)
     else:
-        given = draw_inputs(loaded.info, shapes, request.seed, request)
+        inputs = draw_inputs(loaded.info, shapes, request.seed, request)
     evaluate = _evaluator(job, loaded)
-    outputs = evaluate(given)
-    _require_repeatable(evaluate, given, outputs)
+    outputs = evaluate(inputs)
+    _require_repeatable(evaluate, inputs, outputs)
     summary = Reference(
         independent=False,
         reason="no input has a free batch axis",
@@ -189,7 +189,7 @@ def _evaluate_once(job: ReferenceJob, loaded: LoadedModel) -> _Result:
         rows=(1,),
         **described_inputs(request),
     )
-    return given, {1: outputs}, summary
+    return inputs, {1: outputs}, summary
 
 
 def _evaluate_rows(job: ReferenceJob, loaded: LoadedModel, batched: tuple[str, ...]) -> _Result:
@@ -216,19 +216,19 @@ def _evaluate_rows(job: ReferenceJob, loaded: LoadedModel, batched: tuple[str, .
 
 
 def _evaluate_lengths(
-    job: ReferenceJob, loaded: LoadedModel, given: Arrays, summary: Reference
+    job: ReferenceJob, loaded: LoadedModel, inputs: Arrays, summary: Reference
 ) -> tuple[dict[str, np.ndarray[Any, Any]], Reference]:
     """The outputs for shorter inputs, at every batch size, and the summary with what these showed."""
     request = job.request
     lengths = Lengths(_evaluator(job, loaded), request.padded, summary.leading_per_row)
     sizes = request.batch_sizes or (1,)
-    extents = _test_lengths(loaded, lengths, given, summary, request)
+    extents = _test_lengths(loaded, lengths, inputs, summary, request)
     shorter = [n for n in tested_lengths(request.lengths) if n != request.lengths[-1]]
     arrays = {
         output_key(case_of(rows, length=n), name): values
         for n in shorter
         for rows in sizes
-        for name, values in lengths.evaluate(_first_rows(given, summary, rows), n).items()
+        for name, values in lengths.evaluate(_first_rows(inputs, summary, rows), n).items()
     }
     update = {"lengths": tuple(shorter), "length_rows": sizes, "extents": extents}
     return arrays, summary.model_copy(update=update)
@@ -237,13 +237,13 @@ def _evaluate_lengths(
 def _test_lengths(
     loaded: LoadedModel,
     lengths: Lengths,
-    given: Arrays,
+    arrays: Arrays,
     summary: Reference,
     request: ReferenceRequest,
 ) -> Mapping[str, Extents]:
     """See `Lengths.test`: where padding changes something in float32, float64 says whether that is its noise."""
     rows = (request.batch_sizes or (1,))[-1]
-    inputs = _first_rows(given, summary, rows)
+    inputs = _first_rows(arrays, summary, rows)
     try:
         return lengths.test(inputs, request.lengths, rows)
     except PaddedError as error:
@@ -255,9 +255,9 @@ def _test_lengths(
             raise UnsupportedModelError(str(error)) from None
 
 
-def _first_rows(given: Arrays, summary: Reference, rows: int) -> Arrays:
+def _first_rows(arrays: Arrays, summary: Reference, rows: int) -> Arrays:
     batched = summary.batched_inputs
-    return {name: a[:rows] if name in batched else a for name, a in given.items()}
+    return {name: a[:rows] if name in batched else a for name, a in arrays.items()}
 
 
 def _two_batches(
@@ -294,8 +294,8 @@ def _evaluator(job: ReferenceJob, loaded: LoadedModel) -> Evaluate:
                 raise MemoryError(first_line(error)) from error
             sampled = bool(job.request.samples)
             by = framework_of(loaded)
-            said = explain_failure(str(error), arrays, _inspected(job), sampled=sampled, by=by)
-            raise UnsupportedModelError(said) from error
+            message = explain_failure(str(error), arrays, _inspected(job), sampled=sampled, by=by)
+            raise UnsupportedModelError(message) from error
 
     return evaluate
 
@@ -304,15 +304,15 @@ def _inspected(job: ReferenceJob) -> SignatureInfo | None:
     """The signature with the valid values of its inputs, which the loaded one lacks."""
     request = job.request
     try:
-        found = formats.inspect(job.inputs.model, request.reading)
+        inspection = formats.inspect(job.inputs.model, request.reading)
     except UnsupportedModelError:
         return None
-    signature = found.signature(request.signature)
+    signature = inspection.signature(request.signature)
     return signature if signature is None else rename(signature, request.names)
 
 
-def _require_repeatable(evaluate: Evaluate, given: Arrays, before: Arrays) -> None:
-    for name, values in evaluate(given).items():
+def _require_repeatable(evaluate: Evaluate, inputs: Arrays, before: Arrays) -> None:
+    for name, values in evaluate(inputs).items():
         difference = find_difference(values, before[name], before[name])
         if difference:
             raise UnsupportedModelError(

@@ -258,30 +258,30 @@ class _Test:
 
     def compare(self, outputs: Arrays, change: Change, circumstance: str) -> None:
         """Raises if rows of `outputs` differ from those before the change."""
-        found = self.difference(outputs, change)
-        if found is None:
+        finding = self.difference(outputs, change)
+        if finding is None:
             return
-        name, said, is_of_values = found
+        name, reason, is_of_values = finding
         if is_of_values and self.explain and self.explain(self.rows, self.whole, change, outputs):
             self._remember(outputs, change)
             return
-        raise _DependentError(f"a row of output {name!r} changes {circumstance}: {said}")
+        raise _DependentError(f"a row of output {name!r} changes {circumstance}: {reason}")
 
     def difference(self, outputs: Arrays, change: Change) -> tuple[str, str, bool] | None:
         """An output that differs, how, and whether only its values do; None if all are the same."""
         noise = self._select(self.noise, change.indices)
         for name, expected, values in self._pairs(outputs, change):
-            given, same_shape = values, values.shape == expected.shape
+            actual, same_shape = values, values.shape == expected.shape
             if same_shape and (name in noise or name in self.explained):
                 allowed = noise.get(name, _EXPLAINED * self.explained.get(name, 0.0))
-                given = np.where(difference(values, expected) <= allowed, expected, values)
-            if said := find_difference(given, expected, self.whole[name], self.tolerance):
-                return name, said, same_shape
+                actual = np.where(difference(values, expected) <= allowed, expected, values)
+            if reason := find_difference(actual, expected, self.whole[name], self.tolerance):
+                return name, reason, same_shape
         return None
 
     def _remember(self, outputs: Arrays, change: Change) -> None:
-        for name, expected, given in self._pairs(outputs, change):
-            far = float(difference(given, expected).max(initial=0.0))
+        for name, expected, actual in self._pairs(outputs, change):
+            far = float(difference(actual, expected).max(initial=0.0))
             if expected.dtype.kind not in "biu" and np.isfinite(far):
                 self.explained[name] = max(self.explained.get(name, 0.0), far)
 
@@ -304,7 +304,7 @@ class _Test:
 
 
 def find_difference(
-    given: np.ndarray[Any, Any],
+    actual: np.ndarray[Any, Any],
     expected: np.ndarray[Any, Any],
     scale: np.ndarray[Any, Any],
     tolerance: float = _TOLERANCE,
@@ -312,29 +312,29 @@ def find_difference(
     """How two arrays differ by more than the order of summation explains; None if they do not.
 
     Args:
-        given: One array.
+        actual: One array.
         expected: The other.
         scale: The largest of these values is the scale of the tolerance.
         tolerance: Relative to that.
     """
-    if given.shape != expected.shape:
-        return f"its shape is {list(given.shape)} instead of {list(expected.shape)}"
-    if given.dtype.kind in "biu":
-        different = int(np.count_nonzero(given != expected))
-        if different > given.size // _TIES:
-            return f"{different} of {given.size} elements"
+    if actual.shape != expected.shape:
+        return f"its shape is {list(actual.shape)} instead of {list(expected.shape)}"
+    if actual.dtype.kind in "biu":
+        different = int(np.count_nonzero(actual != expected))
+        if different > actual.size // _TIES:
+            return f"{different} of {actual.size} elements"
         return None
     # For 16-bit floats, four units in the last place are more than the general tolerance.
-    precision = ml_dtypes.finfo(given.dtype)  # type: ignore[no-untyped-call]
+    precision = ml_dtypes.finfo(actual.dtype)  # type: ignore[no-untyped-call]
     relative = max(tolerance, 4 * float(precision.eps))
     # In their own type, differences of 16-bit floats could be rounded or infinite.
-    given, expected, scale = (_widen(array) for array in (given, expected, scale))
+    actual, expected, scale = (_widen(array) for array in (actual, expected, scale))
     finite = np.isfinite(expected)
-    if not np.array_equal(given[~finite], expected[~finite], equal_nan=True):
+    if not np.array_equal(actual[~finite], expected[~finite], equal_nan=True):
         return "in which elements are infinite or not a number"
-    worst = float(np.max(np.abs(given[finite] - expected[finite]), initial=0.0))
+    worst = float(np.max(np.abs(actual[finite] - expected[finite]), initial=0.0))
     largest = float(np.max(np.abs(scale[np.isfinite(scale)]), initial=0.0))
-    # Not `>`: if only `given` has a NaN, `worst` is NaN, which compares false.
+    # Not `>`: if only `actual` has a NaN, `worst` is NaN, which compares false.
     if not worst <= relative * largest:
         return f"by {worst:.3g}, where the largest value is {largest:.3g}"
     return None

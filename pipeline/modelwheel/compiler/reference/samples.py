@@ -44,7 +44,7 @@ def read_samples(
     arrays = _load(path)
     try:
         _require_names(arrays, signature)
-        found = {
+        samples = {
             t.name: _take(
                 arrays[t.name],
                 t,
@@ -55,14 +55,14 @@ def read_samples(
             )
             for t in signature.inputs
         }
-        _require_rows(found, batched)
-        if batched and len(found[batched[0]]) < _MIN_ROWS:
+        _require_rows(samples, batched)
+        if batched and len(samples[batched[0]]) < _MIN_ROWS:
             raise ValueError(
                 "it has less than 2 rows, which do not show whether rows are independent"
             )
     except ValueError as error:
         raise _refuse(path, str(error)) from None
-    return found
+    return samples
 
 
 def read_calls(
@@ -92,7 +92,7 @@ def read_calls(
             )
         calls = []
         for call in range(count):
-            found = {
+            samples = {
                 t.name: _take(
                     arrays[t.name][call],
                     t,
@@ -103,9 +103,9 @@ def read_calls(
                 )
                 for t in signature.inputs
             }
-            _require_rows(found, batched)
+            _require_rows(samples, batched)
             rows = shapes[batched[0]][0] if batched else 0
-            calls.append(repeat_rows(found, batched, rows, 0))
+            calls.append(repeat_rows(samples, batched, rows, 0))
     except ValueError as error:
         raise _refuse(path, str(error)) from None
     return calls
@@ -122,9 +122,9 @@ def _require_names(arrays: Mapping[str, Array], signature: SignatureInfo) -> Non
         raise ValueError(f"{min(unknown)!r} is not an input of the signature (its inputs: {shown})")
 
 
-def _require_rows(found: Mapping[str, Array], batched: Sequence[str]) -> None:
-    _require_equal({name: len(found[name]) for name in batched}, "rows")
-    if batched and not len(found[batched[0]]):
+def _require_rows(arrays: Mapping[str, Array], batched: Sequence[str]) -> None:
+    _require_equal({name: len(arrays[name]) for name in batched}, "rows")
+    if batched and not len(arrays[batched[0]]):
         raise ValueError("it has no rows")
 
 
@@ -176,8 +176,8 @@ def _take(
         array = array.transpose(order)
     if array.ndim == len(shape) and padding is not None:
         array = fill_up(array, shape, padding)
-    expected, given = (shape[1:], array.shape[1:]) if batched else (shape, array.shape)
-    if array.ndim != len(shape) or expected != given:
+    expected, actual = (shape[1:], array.shape[1:]) if batched else (shape, array.shape)
+    if array.ndim != len(shape) or expected != actual:
         shown = ["rows", *map(str, shape[1:])] if batched else [*map(str, shape)]
         shown = [shown[list(order).index(a)] for a in range(len(shape))] if order else shown
         raise ValueError(

@@ -48,7 +48,7 @@ def _conditions(graph: Graph) -> Iterator[list[Any]]:
                 yield list(graph.nodes[node.attr["cond"].func.name].values())
             elif node.op == "LoopCond" and function == GRAPH:
                 reached = graph.reach(node.input, control=False)
-                yield [graph.nodes[name][n] for name, found in reached.items() for n in found]
+                yield [graph.nodes[name][n] for name, names in reached.items() for n in names]
 
 
 def _counts(node: Any) -> bool:

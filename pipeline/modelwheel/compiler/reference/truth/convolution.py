@@ -146,8 +146,8 @@ class _Writer:
     ) -> _Value:
         result = _Value(f"{self.prefix}{len(self.lines)}", shape, element)
         types = ", ".join(operand.type for operand in operands)
-        given = f"({types}) -> " if operands else ""
-        self.lines.append(f"{result.name} = {operation} : {given}{result.type}")
+        arguments = f"({types}) -> " if operands else ""
+        self.lines.append(f"{result.name} = {operation} : {arguments}{result.type}")
         return result
 
 

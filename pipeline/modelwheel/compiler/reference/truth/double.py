@@ -145,9 +145,9 @@ def _widen_flows(body: Any) -> None:
         nodes_of(body).append(_cast(name, old, types_pb2.DT_FLOAT, types_pb2.DT_DOUBLE))
 
 
-def _cast(name: str, tensor: str, given: int, wanted: int) -> Any:
+def _cast(name: str, tensor: str, source: int, wanted: int) -> Any:
     cast = tf.compat.v1.NodeDef(name=name, op="Cast", input=[tensor])
-    cast.attr["SrcT"].type, cast.attr["DstT"].type = given, wanted
+    cast.attr["SrcT"].type, cast.attr["DstT"].type = source, wanted
     return cast
 
 
@@ -161,7 +161,7 @@ def _narrow_fixed_inputs(body: Any) -> None:
         for position, argument in enumerate(operation.input_arg):
             if argument.type in _WIDER:
                 name = f"{node.name}/narrowed_{position}"
-                given = node.input[position]
-                added.append(_cast(name, given, _WIDER[argument.type], argument.type))
+                tensor = node.input[position]
+                added.append(_cast(name, tensor, _WIDER[argument.type], argument.type))
                 node.input[position] = f"{name}:y:0" if is_function(body) else name
     nodes_of(body).extend(added)

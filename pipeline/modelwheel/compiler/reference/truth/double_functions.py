@@ -42,7 +42,7 @@ def _batch_norm(attributes: Mapping[str, Any]) -> _Build:
     extents = [-1 if axis == "C" else 1 for axis in layout]
 
     def build(x: Any, *vectors: Any) -> Any:
-        scale, offset, mean, variance = (tf.reshape(one, extents) for one in vectors)
+        scale, offset, mean, variance = (tf.reshape(vector, extents) for vector in vectors)
         # Rounded to float32 in the operation, and so in the truth.
         epsilon = tf.constant(attributes["epsilon"].f, tf.float32)
         return (x - mean) * (tf.math.rsqrt(variance + epsilon) * scale) + offset
@@ -61,15 +61,15 @@ def _resize_bilinear(attributes: Mapping[str, Any]) -> _Build:
 
     def resize(x: Any, axis: int, wanted: Any) -> Any:
         one = tf.constant(1.0, tf.float64)
-        given, made = tf.cast(tf.shape(x)[axis], tf.float64), tf.cast(wanted, tf.float64)
-        scale = given / made
+        size, made = tf.cast(tf.shape(x)[axis], tf.float64), tf.cast(wanted, tf.float64)
+        scale = size / made
         if corners:
-            scale = tf.where(made > one, (given - one) / tf.maximum(made - one, one), scale)
+            scale = tf.where(made > one, (size - one) / tf.maximum(made - one, one), scale)
         places = tf.range(made, dtype=tf.float64)
         places = (places + 0.5) * scale - 0.5 if half_pixels else places * scale
         below = tf.floor(places)
         lower = tf.maximum(below, 0.0)
-        upper = tf.minimum(tf.math.ceil(places), given - one)
+        upper = tf.minimum(tf.math.ceil(places), size - one)
         first, second = (tf.gather(x, tf.cast(at, tf.int32), axis=axis) for at in (lower, upper))
         share = tf.reshape(places - below, [-1, 1, 1] if axis == 1 else [-1, 1])
         return first + (second - first) * tf.cast(share, tf.float32)

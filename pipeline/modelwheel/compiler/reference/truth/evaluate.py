@@ -45,10 +45,10 @@ def opened(graph_def: Any, frozen: FrozenGraph) -> Iterator[Callable[[Arrays], A
                 session.run(tf.raw_ops.AssignVariableOp(resource=handle, value=value))
 
         def call(inputs: Arrays) -> Arrays:
-            given = {t: np.asarray(inputs[n], t.dtype.as_numpy_dtype) for n, t in feeds.items()}
+            fed = {t: np.asarray(inputs[n], t.dtype.as_numpy_dtype) for n, t in feeds.items()}
             with _without_kernels():
-                found: Arrays = session.run(fetches, given)
-            return found
+                outputs: Arrays = session.run(fetches, fed)
+            return outputs
 
         yield call
 
@@ -92,13 +92,13 @@ def run_compiled(frozen: FrozenGraph, calls: Iterable[Arrays]) -> list[Arrays]:
             return pruned(*tensors)
 
         function = tf.function(call, autograph=False, jit_compile=True)
-        found: list[Arrays] = []
+        results: list[Arrays] = []
         for inputs in calls:
             values = function(*(tf.constant(inputs[name]) for name in frozen.feeds))
-            found.append({n: v.numpy() for n, v in zip(frozen.fetches, values, strict=True)})
+            results.append({n: v.numpy() for n, v in zip(frozen.fetches, values, strict=True)})
     except (tf.errors.OpError, ValueError, TypeError, MemoryError) as error:
         raise NoTruthError(_reason(error)) from error
-    return found
+    return results
 
 
 def _reason(error: Exception) -> str:

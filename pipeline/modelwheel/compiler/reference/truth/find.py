@@ -111,21 +111,21 @@ class _Search:
             return {}, Truth(evaluator=self._framework, missing=str(error))
         arrays, framework = dict[str, _Array](), list[Deviation]()
         undecided, sensitive = dict[str, str](), dict[str, str]()
-        for one in self._measured:
-            for name in one.case.ours:
-                known = name in one.case.exact and self._is_known(name)
-                case = one.case if known else one.case.without_exact(name)
-                whole = find_noise(one.largest, name, self._framework)
+        for measured in self._measured:
+            for name in measured.case.ours:
+                known = name in measured.case.exact and self._is_known(name)
+                case = measured.case if known else measured.case.without_exact(name)
+                whole = find_noise(measured.largest, name, self._framework)
                 noise = find_noise(
                     replace(case, most=0.0 if whole.sensitive else 1.0), name, self._framework
                 )
-                arrays |= dict(_as_arrays(one.place, name, case, noise))
+                arrays |= dict(_as_arrays(measured.place, name, case, noise))
                 if whole.clause and not whole.sensitive:
                     undecided[name] = whole.clause
                 if whole.sensitive:
                     sensitive[name] = whole.sensitive
                 if known:
-                    framework.append(_error(name, one.place, *_decided(case, name, noise)))
+                    framework.append(_error(name, measured.place, *_decided(case, name, noise)))
         return arrays, self._truth.model_copy(
             update={
                 "framework": tuple(framework),
@@ -148,7 +148,9 @@ class _Search:
         spreads: Sequence[Arrays] = ()
         cases = list(self._cases(group, truths, spreads, scales))
         errors = [
-            _error(n, one.place, *_both(one.case, n)) for one in cases for n in one.case.exact
+            _error(n, measured.place, *_both(measured.case, n))
+            for measured in cases
+            for n in measured.case.exact
         ]
         notable = any(e.ulp is not None and e.relative > NOTABLE for e in errors)
         if notable or _needs_spread(cases):
@@ -156,8 +158,8 @@ class _Search:
             self._add_variation(group, spreads)
             cases = list(self._cases(group, truths, spreads, scales))
         self._measured += cases
-        for one in cases:
-            self._judge(one)
+        for measured in cases:
+            self._judge(measured)
         if not is_last:
             return
         self._update(scales=scales, narrow=narrow, moved=tuple(_moved(cases, group)))
@@ -226,18 +228,20 @@ class _Search:
                 for name in exact.keys() - same.keys():
                     self._without[name] = "it has another shape in float64"
                 made.append((case, Case(ours, same, spread, leading, scales)))
-            yield from (_Measured(place, one, made[-1][1]) for place, one in made)
+            yield from (_Measured(place, case, made[-1][1]) for place, case in made)
 
-    def _judge(self, one: _Measured) -> None:
+    def _judge(self, measured: _Measured) -> None:
         """Finds outputs whose truth is not one."""
         converted = self._loaded.evaluator != TENSORFLOW
-        for name in one.case.exact:
+        for name in measured.case.exact:
             # However much it is: what decides nothing says nothing about the conversion either.
-            case = replace(one.case.without_exact(name), most=1.0)
+            case = replace(measured.case.without_exact(name), most=1.0)
             noise = find_noise(case, name, self._framework)
-            error = _error(name, one.place, *_decided(one.case, name, noise))
-            if converted and (said := conversion_error(one.case, name, noise, self._framework)):
-                self._without[name] = self._converted[name] = said
+            error = _error(name, measured.place, *_decided(measured.case, name, noise))
+            if converted and (
+                reason := conversion_error(measured.case, name, noise, self._framework)
+            ):
+                self._without[name] = self._converted[name] = reason
             elif error.ulp is not None and not error.relative <= PLAUSIBLE:
                 self._without[name] = (
                     f"{self._framework} in float32 and float64 differ by {error.relative:.2g} of the "
@@ -257,10 +261,10 @@ class _Search:
                     tuple((_Case(rows, call=n),) for n in numbers),
                 )
             return
-        given = {name: self._arrays[input_key(name)] for name in names}
+        arrays = {name: self._arrays[input_key(name)] for name in names}
         cut = Lengths(self._loaded, self._request.padded, {}).cut
         for length in (*summary.lengths, None):
-            inputs = given if length is None else cut(given, length)
+            inputs = arrays if length is None else cut(arrays, length)
             numbers_of_rows = summary.rows if length is None else summary.length_rows
             shared = [numbers_of_rows] if summary.independent else [(n,) for n in numbers_of_rows]
             for several in shared:
@@ -306,38 +310,38 @@ class _Search:
         truths: Sequence[Arrays],
     ) -> Iterator[Deviation]:
         """The errors of calls in a row, each for its numbers of rows."""
-        for several, given, exact in zip(cases, outputs, truths, strict=True):
+        for several, arrays, exact in zip(cases, outputs, truths, strict=True):
             for case in several:
                 truth = self._first_rows(exact, case.rows, several[-1].rows)
-                for name, values in self._first_rows(given, case.rows, several[-1].rows).items():
+                for name, values in self._first_rows(arrays, case.rows, several[-1].rows).items():
                     yield _error(name, case, values, truth[name])
 
 
 def _needs_spread(cases: Sequence[_Measured]) -> bool:
     """Whether an output has no truth, or is of integers, which rounding may change as a whole."""
     return any(
-        name not in one.case.exact or values.dtype.kind in "biu"
-        for one in cases
-        for name, values in one.case.ours.items()
+        name not in measured.case.exact or values.dtype.kind in "biu"
+        for measured in cases
+        for name, values in measured.case.ours.items()
     )
 
 
 def _moved(cases: Sequence[_Measured], group: _Group) -> Iterator[Deviation]:
     """The largest spread of each output, in the evaluations with the most rows."""
     largest = {several[-1] for several in group.cases}
-    for one in cases:
-        if one.place not in largest:
+    for measured in cases:
+        if measured.place not in largest:
             continue
-        for name, spread in one.case.spread.items():
+        for name, spread in measured.case.spread.items():
             far, changed = float(spread.max(initial=0)), None
-            if one.case.ours[name].dtype.kind in "biu":
+            if measured.case.ours[name].dtype.kind in "biu":
                 changed = int(np.count_nonzero(spread))
-            scale = scale_of(one.case, name)
+            scale = scale_of(measured.case, name)
             yield Deviation(
                 output=name,
-                rows=one.place.rows,
-                length=one.place.length,
-                call=one.place.call,
+                rows=measured.place.rows,
+                length=measured.place.length,
+                call=measured.place.call,
                 absolute=far,
                 relative=far / scale if scale else far,
                 changed=changed,
@@ -370,9 +374,9 @@ def require_small(frozen: FrozenGraph) -> None:
 
 
 def _error(name: str, case: _Case, values: _Array, truth: _Array) -> Deviation:
-    found = measure(values, truth)
+    deviation = measure(values, truth)
     return Deviation(
-        output=name, rows=case.rows, length=case.length, call=case.call, **found._asdict()
+        output=name, rows=case.rows, length=case.length, call=case.call, **deviation._asdict()
     )
 
 
@@ -384,9 +388,9 @@ def find_correction(
     As precise as a whole array in float64, since it is small, and half as large.
     """
     if ours.dtype.kind in "biu":
-        found = widen(truth) - widen(ours)
-        return found if found.any() else None
+        correction = widen(truth) - widen(ours)
+        return correction if correction.any() else None
     with np.errstate(invalid="ignore", over="ignore"):
-        found = np.nan_to_num(widen(truth) - widen(ours), nan=0.0, posinf=0.0, neginf=0.0)
-    narrow: np.ndarray[Any, Any] = found.astype(ours.dtype)
+        correction = np.nan_to_num(widen(truth) - widen(ours), nan=0.0, posinf=0.0, neginf=0.0)
+    narrow: np.ndarray[Any, Any] = correction.astype(ours.dtype)
     return narrow

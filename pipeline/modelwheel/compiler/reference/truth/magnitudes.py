@@ -83,15 +83,15 @@ class _Bounds:
         if value.op in _PASSED and operands:
             return self.of(operands[0], depth - 1)
         if value.op == "clamp" and len(operands) == 3:
-            return _largest([self.of(one, depth - 1) for one in (operands[0], operands[2])])
+            return _largest([self.of(operand, depth - 1) for operand in (operands[0], operands[2])])
         if value.op == "select" and len(operands) == 3:
             operands = operands[1:]
-        bounds = [self.of(one, depth - 1) for one in operands]
+        bounds = [self.of(operand, depth - 1) for operand in operands]
         if value.op in ("concatenate", "select"):
             return _largest(bounds)
         if value.op in ("multiply", "add") and None not in bounds and bounds:
-            found = [bound for bound in bounds if bound is not None]
-            return math.prod(found) if value.op == "multiply" else sum(found)
+            known = [bound for bound in bounds if bound is not None]
+            return math.prod(known) if value.op == "multiply" else sum(known)
         return None
 
 
@@ -114,15 +114,17 @@ def _pair(value: Value, op: str) -> tuple[Value, Value]:
 
 def _is_sigmoid(value: Value) -> bool:
     """`1 / (1 + exp(x))`."""
-    one, below = _pair(value, "divide")
-    return one.largest == 1.0 and any(side.op == "exponential" for side in _pair(below, "add"))
+    numerator, below = _pair(value, "divide")
+    return numerator.largest == 1.0 and any(
+        side.op == "exponential" for side in _pair(below, "add")
+    )
 
 
 def _is_share(value: Value) -> bool:
     """`exp(x) / sum(exp(x))`."""
     part, whole = _pair(value, "divide")
-    summed = [_plain(one) for one in whole.operands()[:1]] if whole.op == "sum_of" else []
-    return part.op == "exponential" and any(one.key == part.key for one in summed)
+    summed = [_plain(operand) for operand in whole.operands()[:1]] if whole.op == "sum_of" else []
+    return part.op == "exponential" and any(operand.key == part.key for operand in summed)
 
 
 def _is_normalised(value: Value) -> bool:
@@ -137,7 +139,7 @@ def _is_normalised(value: Value) -> bool:
 
 
 def _is_square_sum(root: Value, x: Value) -> bool:
-    waiting, steps = [_plain(one) for one in root.operands()], 0
+    waiting, steps = [_plain(operand) for operand in root.operands()], 0
     while waiting and steps < _DEPTH:
         value, steps = waiting.pop(), steps + 1
         if value.op in ("add", "maximum"):
@@ -146,7 +148,7 @@ def _is_square_sum(root: Value, x: Value) -> bool:
             (squared, *_) = (*map(_plain, value.operands()), _NOTHING)
             factors = list(map(_plain, squared.operands()))
             if squared.op in ("multiply", "square") and x.key is not None:
-                return all(one.key == x.key for one in factors)
+                return all(factor.key == x.key for factor in factors)
     return False
 
 
@@ -211,20 +213,22 @@ class _Nodes:
         op = _NODES.get(node.op, "")
 
         def operands() -> list[Value]:
-            given = [one for one in node.input if not is_control(one)]
+            inputs = [tensor for tensor in node.input if not is_control(tensor)]
             if node.op == "ConcatV2":
-                given = given[:-1]
+                inputs = inputs[:-1]
             elif op not in _ALL and op != "concatenate":
-                given = given[:1]
-            return [self.value(one) for one in given]
+                inputs = inputs[:1]
+            return [self.value(tensor) for tensor in inputs]
 
         return Value(op, None, operands, tensor.removesuffix(":0"))
 
     def _module(self, node: Any) -> _Module:
         if node.name not in self._modules:
             module = read_module(node.attr["module"].s, "the module of an XlaCallModule node")
-            given = [partial(self.value, one) for one in node.input if not is_control(one)]
-            self._modules[node.name] = _Module(module.functions, given)
+            inputs = [
+                partial(self.value, tensor) for tensor in node.input if not is_control(tensor)
+            ]
+            self._modules[node.name] = _Module(module.functions, inputs)
         return self._modules[node.name]
 
     def module_types(self, node: Any, index: int | None) -> set[str]:
@@ -260,12 +264,12 @@ class _Module:
     """Values of `main` of a module, and of the functions that it calls."""
 
     def __init__(
-        self, functions: Mapping[str, Function], given: Sequence[Callable[[], Value]]
+        self, functions: Mapping[str, Function], inputs: Sequence[Callable[[], Value]]
     ) -> None:
         self._functions = functions
         self._main = functions["main"].body
         self._made = {name: _makers(function.body) for name, function in functions.items()}
-        self._given = dict(zip(self._main.arguments, given, strict=False))
+        self._given = dict(zip(self._main.arguments, inputs, strict=False))
 
     def result(self, index: int) -> Value:
         returned = self._returned("main")
@@ -288,10 +292,10 @@ class _Module:
             return _NOTHING
         kind = op.name.partition(".")[2]
 
-        later = [partial(self._value, function, given, path, *one) for one in op.operands]
+        later = [partial(self._value, function, given, path, *operand) for operand in op.operands]
 
         def operands() -> list[Value]:
-            return [one() for one in later]
+            return [operand() for operand in later]
 
         if kind == "call" and op.symbols and op.symbols[0] in self._functions:
             called = op.symbols[0]
@@ -312,27 +316,27 @@ class _Module:
         """The element types of everything that a result depends on; of all that is returned without an index."""
         returned = self._returned("main")
         waiting = [name for name, _ in (returned if index is None else returned[index : index + 1])]
-        met, found, called = set[str](), set[str](), set[str]()
+        met, elements, called = set[str](), set[str](), set[str]()
         while waiting:
             name = waiting.pop()
             op = self._made["main"].get(name)
             if op is None or name in met:
                 continue
             met.add(name)
-            for one in _inside(op):
-                found |= {tensor.element for tensor in tensor_types(one.text)}
-                waiting += [operand for operand, _ in one.operands]
-                called |= {symbol for symbol in one.symbols if symbol in self._functions}
+            for inner in _inside(op):
+                elements |= {tensor.element for tensor in tensor_types(inner.text)}
+                waiting += [operand for operand, _ in inner.operands]
+                called |= {symbol for symbol in inner.symbols if symbol in self._functions}
         while called:
             function = called.pop()
             if function in met:
                 continue
             met.add(function)
             for top in self._functions[function].body.ops:
-                for one in _inside(top):
-                    found |= {tensor.element for tensor in tensor_types(one.text)}
-                    called |= {symbol for symbol in one.symbols if symbol in self._functions}
-        return found
+                for inner in _inside(top):
+                    elements |= {tensor.element for tensor in tensor_types(inner.text)}
+                    called |= {symbol for symbol in inner.symbols if symbol in self._functions}
+        return elements
 
 
 def _makers(block: Block) -> dict[str, Op]:
@@ -364,30 +368,30 @@ _NARROW = {"f16": "float16", "bf16": "bfloat16"}
 
 def scales_of(frozen: FrozenGraph) -> dict[str, float]:
     """The largest absolute value that outputs can have, by name, for those whose last operations say it."""
-    nodes, found = _Nodes(frozen.graph_def), dict[str, float]()
+    nodes, bounds = _Nodes(frozen.graph_def), dict[str, float]()
     for name, node in frozen.fetches.items():
         bound = bound_of(nodes.value(node))
         if frozen.outputs[name].dtype.is_floating and bound is not None and math.isfinite(bound):
-            found[name] = bound
-    return found
+            bounds[name] = bound
+    return bounds
 
 
 def narrow_of(frozen: FrozenGraph) -> dict[str, str]:
     """The narrowest 16-bit type that the values of outputs pass through, by name."""
     graph, nodes = Graph(frozen.graph_def), _Nodes(frozen.graph_def)
-    found: dict[str, str] = {}
+    narrow_types: dict[str, str] = {}
     for name, fetch in frozen.fetches.items():
         types: set[str] = set()
         for function, names in graph.reach([fetch], control=False).items():
-            for node in (graph.nodes[function][one] for one in names):
+            for node in (graph.nodes[function][name] for name in names):
                 types |= _types(node)
                 if node.op == MODULE_OP:
                     index = _only_index(graph, names, node.name) if not function else None
                     types |= {_NARROW.get(t, "") for t in nodes.module_types(node, index)}
-        narrow = [one for one in ("bfloat16", "float16") if one in types]
+        narrow = [kind for kind in ("bfloat16", "float16") if kind in types]
         if narrow:
-            found[name] = narrow[0]
-    return found
+            narrow_types[name] = narrow[0]
+    return narrow_types
 
 
 def _types(node: Any) -> set[str]:
@@ -402,9 +406,9 @@ def _types(node: Any) -> set[str]:
 def _only_index(graph: Graph, names: set[str], module: str) -> int | None:
     """The result of a module that nodes read; None if they read several."""
     read = {
-        one.partition(":")[2] or "0"
+        tensor.partition(":")[2] or "0"
         for name in names
-        for one in graph.nodes[""][name].input
-        if not is_control(one) and node_name(one) == module
+        for tensor in graph.nodes[""][name].input
+        if not is_control(tensor) and node_name(tensor) == module
     }
     return int(read.pop()) if len(read) == 1 else None

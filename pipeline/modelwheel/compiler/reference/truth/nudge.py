@@ -30,8 +30,8 @@ def nudge(values: Array, name: str, draw: int, least: float = 0.0, factor: float
     wide = values.astype(np.complex128 if values.dtype.kind == "c" else np.float64)
     with np.errstate(invalid="ignore", over="ignore"):
         moved = np.where(wide == np.round(wide), wide, wide * (1.0 + step * signs))
-        found = moved.astype(values.dtype)
+        result = moved.astype(values.dtype)
     # The largest number of a type has none above it.
     return np.asarray(
-        np.where(np.isfinite(found) | ~np.isfinite(wide), found, values), values.dtype
+        np.where(np.isfinite(result) | ~np.isfinite(wide), result, values), values.dtype
     )

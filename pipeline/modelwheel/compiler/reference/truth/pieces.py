@@ -67,8 +67,8 @@ class Pieces:
         if not self.is_split:
             return evaluate(list(calls))
         cut = [list(self._cut(inputs)) for inputs in calls]
-        found = iter(evaluate([piece for pieces in cut for piece in pieces]))
-        return [self._join([next(found) for _ in pieces]) for pieces in cut]
+        results = iter(evaluate([piece for pieces in cut for piece in pieces]))
+        return [self._join([next(results) for _ in pieces]) for pieces in cut]
 
     def _cut(self, inputs: Arrays) -> Iterator[Arrays]:
         """Rows of the last call that are missing are its last row again."""
@@ -80,7 +80,9 @@ class Pieces:
 
     def _join(self, outputs: Sequence[Arrays]) -> Arrays:
         return {
-            name: np.concatenate([one[name] for one in outputs])[: self.count * self.leading[name]]
+            name: np.concatenate([output[name] for output in outputs])[
+                : self.count * self.leading[name]
+            ]
             for name in outputs[0]
         }
 

@@ -49,14 +49,14 @@ def measure_spread(
     floating = [a for call in calls for a in call.values() if _is_floating(a)]
     if not parted.weights and not floating:
         raise NoTruthError("it has no weights and no inputs that are floats")
-    found: list[dict[str, Array]] = [{} for _ in calls]
+    spreads: list[dict[str, Array]] = [{} for _ in calls]
     types = {name: narrow.get(name, "float32") for name in frozen.fetches}
     for dtype in sorted(set(types.values())):
-        names = [name for name, one in types.items() if one == dtype]
+        names = [name for name, kind in types.items() if kind == dtype]
         # Half a unit is what rounding to a narrower type makes of a number.
         least = 0.0 if dtype == "float32" else EPSILON[dtype] / 2
-        _add_draws(parted, calls, names, least, found, draws)
-    return list(found)
+        _add_draws(parted, calls, names, least, spreads, draws)
+    return list(spreads)
 
 
 def _add_draws(
@@ -64,26 +64,26 @@ def _add_draws(
     calls: Sequence[Arrays],
     names: Sequence[str],
     least: float,
-    found: Sequence[dict[str, Array]],
+    spreads: Sequence[dict[str, Array]],
     draws: int,
 ) -> None:
     with ExitStack() as stack:
         evaluate = _evaluator(parted, stack)
         base = evaluate(calls_of(parted, calls))
         whole = [name for name in names if base[0][name].dtype.kind in "biu"]
-        for outputs, changes in zip(base, found, strict=True):
+        for outputs, changes in zip(base, spreads, strict=True):
             for name in names:
                 kind = bool if name in whole else np.float64
                 changes[name] = np.zeros(outputs[name].shape, kind)
         for draw in range(draws + (_FURTHER if whole else 0)):
             further = draw >= draws
             nudged = calls_of(parted, calls, draw, least, _FACTOR if further else 1.0)
-            for outputs, moved, changes in zip(base, evaluate(nudged), found, strict=True):
+            for outputs, moved, changes in zip(base, evaluate(nudged), spreads, strict=True):
                 for name in whole if further else names:
                     if moved[name].shape != outputs[name].shape:
                         raise NoTruthError("values decide the shapes of its outputs")
-                    one = difference(outputs[name], moved[name])
-                    changes[name] = np.maximum(changes[name], one.astype(changes[name].dtype))
+                    change = difference(outputs[name], moved[name])
+                    changes[name] = np.maximum(changes[name], change.astype(changes[name].dtype))
 
 
 def _evaluator(parted: Parted, stack: ExitStack) -> Callable[[Iterator[Arrays]], list[Arrays]]:

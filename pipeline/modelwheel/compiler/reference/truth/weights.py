@@ -84,7 +84,7 @@ def _make_placeholder(node: Any, shape: tuple[int, ...]) -> None:
 def _part_module(node: Any, first: int) -> dict[str, Array]:
     """Makes constants of the module's `main` its last arguments; their values by new names."""
     module = read_module(node.attr["module"].s, "the module of an XlaCallModule node")
-    text, found, types = module.text, dict[str, Array](), list[str]()
+    text, weights, types = module.text, dict[str, Array](), list[str]()
     start = _MAIN.search(text)
     if start is None:
         return {}
@@ -95,19 +95,19 @@ def _part_module(node: Any, first: int) -> dict[str, Array]:
         values = _read(match)
         if values is None or not _is_weight(values):
             return match[0]
-        found[f"{_PREFIX}{first + len(found)}"] = values
+        weights[f"{_PREFIX}{first + len(weights)}"] = values
         types.append(f"%{match['name']}: {match['type']}")
         return ""
 
     body = _CONSTANT.sub(take, body)
-    if not found:
+    if not weights:
         return {}
     close = _closing(body)
     before = body[:close]
     joined = ", ".join(([before] if before.strip() else []) + types)
     text = f"{text[: start.end()]}{joined}{body[close:]}{text[end:]}"
     node.attr["module"].s = Module(text, module.functions).bytecode
-    return found
+    return weights
 
 
 def _closing(text: str) -> int:
