@@ -65,9 +65,9 @@ def inspect(model: Path, reading: Reading) -> Inspection:
         UnsupportedModelError: It is not a model of this format, or is damaged.
     """
     with reading_errors(reading):
-        found = of(reading).inspect(model, reading)
-    signatures = tuple(arrange(signature, reading.order) for signature in found.signatures)
-    return found.model_copy(update={"signatures": signatures})
+        inspection = of(reading).inspect(model, reading)
+    signatures = tuple(arrange(signature, reading.order) for signature in inspection.signatures)
+    return inspection.model_copy(update={"signatures": signatures})
 
 
 def load(model: Path, reading: Reading, key: str, names: Mapping[str, str]) -> LoadedModel:

@@ -79,11 +79,11 @@ def inspect(model: Path, reading: GraphDefReading) -> Inspection:
             infos[port.name].dtype = port.dtype
             set_shape(infos[port.name].tensor_shape, port.shape)
     declared = [variable.node for variable in read.interface.variables]
-    found = inspect_message(saved_model, _large_tensors(read), declared=declared)
+    inspection = inspect_message(saved_model, _large_tensors(read), declared=declared)
     # The spec or a Config orders inputs and outputs, a message does not.
-    info = read.info.with_valid_values(found.signatures[0])
+    info = read.info.with_valid_values(inspection.signatures[0])
     update = {"signatures": (info,), "graph_bytes": read.file_bytes, "ports": read.ports}
-    return found.model_copy(update=update)
+    return inspection.model_copy(update=update)
 
 
 def _large_tensors(read: _Model) -> list[LargeTensor]:
@@ -123,8 +123,8 @@ class LoadedGraph:
 
     def __call__(self, inputs: Arrays) -> Arrays:
         """See `LoadedModel`."""
-        given = [tf.constant(inputs[tensor.name]) for tensor in self.info.inputs]
-        results = self._evaluated(*given)
+        tensors = [tf.constant(inputs[tensor.name]) for tensor in self.info.inputs]
+        results = self._evaluated(*tensors)
         names = [tensor.name for tensor in self.info.outputs]
         return {name: np.asarray(value) for name, value in zip(names, results, strict=True)}
 
@@ -172,15 +172,15 @@ class LoadedGraph:
         variables = self._variables  # they are made outside the function
 
         def call(*tensors: Any) -> list[Any]:
-            given = dict(zip((f"{node}:0" for node in bound.feeds.values()), tensors, strict=True))
+            feeds = dict(zip((f"{node}:0" for node in bound.feeds.values()), tensors, strict=True))
             graph = tf.compat.v1.get_default_graph()
             for node, variable in variables.items():
                 graph.watch_variable(variable)
-                given[f"{node}:0"] = graph.capture(variable.handle)
+                feeds[f"{node}:0"] = graph.capture(variable.handle)
             return list(
                 tf.graph_util.import_graph_def(
                     bound.graph_def,
-                    input_map=given,
+                    input_map=feeds,
                     return_elements=list(bound.fetches.values()),
                     name="",
                 )

@@ -160,14 +160,14 @@ def _restoring(nodes: Mapping[str, Any], saver: Any) -> Collection[str]:
                 f"source.freeze_saver: its {field} is {one_line(name)!r}, which the graph does not have; name the "
                 "saver that was made with this graph"
             )
-    found: set[str] = set()
+    variables: set[str] = set()
     waiting = [node_name(saver.restore_op_name)]
     while waiting:
         name = waiting.pop()
-        if name not in found and name in nodes:
-            found.add(name)
+        if name not in variables and name in nodes:
+            variables.add(name)
             waiting += map(node_name, nodes[name].input)
-    return found
+    return variables
 
 
 @dataclass(frozen=True)
@@ -236,10 +236,10 @@ def resources(graph_def: Any) -> list[Any]:
     return [node for node in graph_def.node if node.op == "VarHandleOp"]
 
 
-def _fits(found: tuple[int, ...], declared: Shape | None) -> bool:
+def _fits(extents: tuple[int, ...], declared: Shape | None) -> bool:
     return declared is None or (
-        len(found) == len(declared)
-        and all(wanted in (None, extent) for extent, wanted in zip(found, declared, strict=True))
+        len(extents) == len(declared)
+        and all(wanted in (None, extent) for extent, wanted in zip(extents, declared, strict=True))
     )
 
 

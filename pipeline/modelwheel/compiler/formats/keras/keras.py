@@ -64,20 +64,20 @@ def inspect(model: Path, reading: KerasReading) -> Inspection:
     results = loaded.function.structured_outputs
     for name, tensor in results.items():
         _describe(signature.outputs[name], tensor)
-    found = inspect_message(message, file.arrays)
+    inspection = inspect_message(message, file.arrays)
     # The model orders inputs and outputs, a message does not.
-    info = loaded.info.with_valid_values(found.signatures[0])
-    found = found.model_copy(update={"signatures": (info,)})
+    info = loaded.info.with_valid_values(inspection.signatures[0])
+    inspection = inspection.model_copy(update={"signatures": (info,)})
     if not isinstance(loaded, _Keras3Signature):
-        return found
+        return inspection
     marked = {DEFAULT_SIGNATURE: layers_by_mark(loaded.model)}
-    return found.model_copy(update={"marked": marked})
+    return inspection.model_copy(update={"marked": marked})
 
 
 def _graph_def(graph: Any) -> Any:
     """The definition of a function's graph, with the shapes of the variables that it is given."""
     graph_def = graph.as_graph_def()
-    shapes = {given.op.name: handle.shape for handle, given in _variables(graph)}
+    shapes = {tensor.op.name: handle.shape for handle, tensor in _variables(graph)}
     for node in graph_def.node:
         if node.op == "Placeholder" and node.name in shapes:
             node.attr["_handle_shapes"].list.shape.add().CopyFrom(shapes[node.name])
@@ -86,10 +86,10 @@ def _graph_def(graph: Any) -> Any:
 
 def _variables(graph: Any) -> Iterator[tuple[Any, Any]]:
     """The shape and type of each variable that a function's graph captures, and what stands for it there."""
-    for variable, given in graph.captures:
+    for variable, tensor in graph.captures:
         data = getattr(variable, "_handle_data", None)
-        if given.dtype == tf.resource and data is not None and data.shape_and_type:
-            yield data.shape_and_type[0], given
+        if tensor.dtype == tf.resource and data is not None and data.shape_and_type:
+            yield data.shape_and_type[0], tensor
 
 
 def load(model: Path, reading: KerasReading, key: str) -> LoadedSignature:
@@ -211,8 +211,8 @@ def _agrees(model: Any, file: KerasFile) -> bool:
     declared = file.input_shapes()
     if declared is None or not getattr(model, "inputs", None):
         return False
-    found = [tuple(tensor.shape) for tensor in model.inputs]
-    if sorted(map(str, found)) != sorted(map(str, declared.values())):
+    shapes = [tuple(tensor.shape) for tensor in model.inputs]
+    if sorted(map(str, shapes)) != sorted(map(str, declared.values())):
         return False
     stored = sum(a.elements for a in file.arrays if not a.node.startswith(_OF_TRAINING))
     return bool(stored == sum(math.prod(weight.shape) for weight in model.weights))
@@ -306,8 +306,8 @@ def _trace(interface: _Interface) -> LoadedSignature:
     }
     structure = getattr(interface.model, "_inputs_struct", None)
 
-    def call(**given: Any) -> dict[str, Any]:
-        by_name = {name: given[keyword] for name, keyword in keywords.items()}
+    def call(**tensors: Any) -> dict[str, Any]:
+        by_name = {name: tensors[keyword] for name, keyword in keywords.items()}
         values: Any = list(by_name.values())
         if isinstance(structure, dict):
             values = by_name

@@ -88,14 +88,14 @@ def _function(keras: Any, layer: Any, attributes: Mapping[str, Any], body: Any) 
     weights = list(layer.weights)
 
     def call(*tensors: Any) -> Any:
-        given = list(zip(weights, tensors[-len(weights) :] if weights else (), strict=True))
-        with keras.StatelessScope(state_mapping=given):
+        pairs = list(zip(weights, tensors[-len(weights) :] if weights else (), strict=True))
+        with keras.StatelessScope(state_mapping=pairs):
             results = body(*tensors[: len(tensors) - len(weights)])
         return tf.nest.map_structure(tf.identity, results)
 
     mark = f'name: "{mark_name(layer)}"{text}'
     marked = tf.function(call, experimental_implements=mark, autograph=False)
-    return lambda *tensors: marked(*tensors, *(tf.identity(one.value) for one in weights))
+    return lambda *tensors: marked(*tensors, *(tf.identity(weight.value) for weight in weights))
 
 
 def _attribute(name: str, value: Any) -> str:
@@ -119,7 +119,7 @@ def _call(keras: Any, layer: Any) -> Callable[..., Any]:
 
     def call(*args: Any, **kwargs: Any) -> Any:
         flat = tf.nest.flatten((args, kwargs))
-        places = [number for number, one in enumerate(flat) if tf.is_tensor(one)]
+        places = [number for number, item in enumerate(flat) if tf.is_tensor(item)]
 
         def body(*tensors: Any) -> Any:
             values = list(flat)

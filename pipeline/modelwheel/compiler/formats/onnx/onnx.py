@@ -90,11 +90,11 @@ class OnnxModel:
                 )
                 for tensor, name in zip(self.info.inputs, c_names(self._names), strict=True)
             }
-            given = [
+            operands = [
                 placeholders[a] if isinstance(a, str) else tf.constant(a) for a in module.arguments
             ]
-            found = call_module(module.text, given, module.results)
-            results = dict(zip(converted.outputs, found, strict=True))
+            tensors = call_module(module.text, operands, module.results)
+            results = dict(zip(converted.outputs, tensors, strict=True))
         with weights_within_limit():
             graph_def = graph.as_graph_def()
         return SignatureGraph(

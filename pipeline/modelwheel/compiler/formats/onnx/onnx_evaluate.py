@@ -54,16 +54,16 @@ def find_evaluator(model: onnx.ModelProto) -> Evaluator:
     """
     if follows():
         return _stepping(model)
-    said: dict[Callable[..., Evaluator], str] = {}
+    reasons: dict[Callable[..., Evaluator], str] = {}
     ways = (_own_reference, _runtime) if _is_misread(model) else (_runtime, _own_reference)
     for make in ways:
         try:
             return make(model)
         except Exception as error:  # noqa: BLE001 - of any class
-            said[make] = _without_head(str(error))
+            reasons[make] = _without_head(str(error))
     raise UnsupportedModelError(
-        f"a wheel of this model could not be verified: neither ONNX Runtime ({said[_runtime]}) nor ONNX's own "
-        f"evaluator ({said[_own_reference]}) evaluates it; export it with other operations or types"
+        f"a wheel of this model could not be verified: neither ONNX Runtime ({reasons[_runtime]}) nor ONNX's own "
+        f"evaluator ({reasons[_own_reference]}) evaluates it; export it with other operations or types"
     )
 
 
@@ -158,8 +158,8 @@ def _run_node(
         one.graph.input.append(value)
     outputs = [name for name in node.output if name]
     one.graph.output.extend(onnx.ValueInfoProto(name=name) for name in outputs)
-    found = _runtime(one).run({name: known[name] for name in needed})
-    return {name: np.asarray(found[name]) for name in outputs}
+    arrays = _runtime(one).run({name: known[name] for name in needed})
+    return {name: np.asarray(arrays[name]) for name in outputs}
 
 
 def _own_reference(model: onnx.ModelProto) -> Evaluator:

@@ -66,21 +66,21 @@ def _find_file(model: Path, name: str) -> Path:
     """The file, or the only one of a directory, which may have weights beside it."""
     if name and (model / name).is_file():
         return model / name
-    found = sorted(model.glob("*.onnx"))
-    if len(found) != 1:
+    files = sorted(model.glob("*.onnx"))
+    if len(files) != 1:
         raise UnsupportedModelError(
-            f"source.path is a directory with {len(found)} ONNX files; name one of them, or a directory that "
+            f"source.path is a directory with {len(files)} ONNX files; name one of them, or a directory that "
             "holds one with its weights beside it"
         )
-    return found[0]
+    return files[0]
 
 
 def _check_opset(model: onnx.ModelProto, name: str) -> None:
     opset = max((o.version for o in model.opset_import if o.domain in STANDARD), default=0)
     if opset not in OPSETS:
-        found = f"opset {opset}" if opset else "no opset of ONNX's own operations"
+        version = f"opset {opset}" if opset else "no opset of ONNX's own operations"
         raise UnsupportedModelError(
-            f"{name} has {found}; modelwheel reads {OPSETS[0]} to {OPSETS[-1]}: {_EXPORT}, or convert it "
+            f"{name} has {version}; modelwheel reads {OPSETS[0]} to {OPSETS[-1]}: {_EXPORT}, or convert it "
             "with onnx.version_converter.convert_version",
             code="MW417",
         )
@@ -88,7 +88,7 @@ def _check_opset(model: onnx.ModelProto, name: str) -> None:
 
 def opsets_of(imports: Iterable[Any]) -> dict[str, int]:
     """The version of each domain that a model or one of its functions imports, the main one as ''."""
-    return {("" if one.domain in STANDARD else one.domain): one.version for one in imports}
+    return {("" if opset.domain in STANDARD else opset.domain): opset.version for opset in imports}
 
 
 def every_graph(model: onnx.ModelProto) -> Iterator[Any]:
@@ -150,7 +150,10 @@ def _check_graphs(model: onnx.ModelProto) -> None:
 def _check_constants(graph: Any) -> None:
     sparse = [tensor.values.name for tensor in getattr(graph, "sparse_initializer", ())]
     for node in graph.node:
-        if any(one.HasField("sparse_tensor") or one.sparse_tensors for one in node.attribute):
+        if any(
+            attribute.HasField("sparse_tensor") or attribute.sparse_tensors
+            for attribute in node.attribute
+        ):
             sparse.append(node.name or next(iter(node.output), node.op_type))
     if sparse:
         raise UnsupportedModelError(
@@ -205,8 +208,8 @@ def load_external(model: onnx.ModelProto, directory: Path) -> None:
 def _read_external(tensor: TensorProto, directory: Path, files: dict[Path, Any]) -> bytes:
     entries, name = _external(tensor), _external_file(tensor)
     # The tree of a single file has the files beside it at its top.
-    found = (directory / name, directory / re.split(r"[/\\]", name)[-1])
-    path = next((p for p in found if p.is_file()), None)
+    places = (directory / name, directory / re.split(r"[/\\]", name)[-1])
+    path = next((p for p in places if p.is_file()), None)
     shown, weight = one_line(repr(name)), one_line(repr(tensor.name))
     if path is None or not path.resolve().is_relative_to(directory.resolve()):
         raise UnsupportedModelError(

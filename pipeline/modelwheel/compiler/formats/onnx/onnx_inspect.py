@@ -203,7 +203,7 @@ class _Costs:
         nodes, depth = 0, 0
         for node in graph.node:
             key = (node.domain, node.op_type)
-            inner = [self.of(each, level + 1) for each in subgraphs(node)]
+            inner = [self.of(graph, level + 1) for graph in subgraphs(node)]
             if key in self.functions:
                 inner.append(self._of_function(key, level + 1))
             nodes += 1 + sum(count for count, _ in inner)
@@ -229,12 +229,12 @@ class _Costs:
 
 
 def _largest(graphs: Iterable[Any]) -> LargeTensor | None:
-    found = [
+    tensors = [
         LargeTensor(node=one_line(name), function="", elements=min(math.prod(t.dims), _LIMIT))
         for graph in graphs
         for name, t in tensors_of(graph)
     ]
-    return max(found, key=lambda tensor: tensor.elements, default=None)
+    return max(tensors, key=lambda tensor: tensor.elements, default=None)
 
 
 def _loops(graphs: Iterable[Any]) -> Iterator[EndlessLoop]:

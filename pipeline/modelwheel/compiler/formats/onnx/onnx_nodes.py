@@ -97,19 +97,19 @@ def _problem(
 
 
 def _difference(node: onnx.NodeProto, definition: _Definition) -> str:
-    for what, found, (least, most) in (
+    for what, count, (least, most) in (
         ("inputs", len(node.input), definition.inputs),
         ("outputs", len(node.output), definition.outputs),
     ):
-        if not least <= found <= most:
+        if not least <= count <= most:
             allowed = f"{least}" if least == most else f"{least} to {most}"
             allowed = f"{least} or more" if most >= 1 << 30 else allowed
-            return f"has {found} {what}, and ONNX defines {allowed}"
+            return f"has {count} {what}, and ONNX defines {allowed}"
     for attribute in node.attribute:
         wanted = definition.attributes.get(attribute.name)
         if wanted is not None and wanted != attribute.type:
-            given, defined = map(AttributeProto.AttributeType.Name, (attribute.type, wanted))
-            return f"has the attribute {attribute.name!r} as {given}, and ONNX defines {defined}"
+            kind, defined = map(AttributeProto.AttributeType.Name, (attribute.type, wanted))
+            return f"has the attribute {attribute.name!r} as {kind}, and ONNX defines {defined}"
     missing = definition.required - {attribute.name for attribute in node.attribute}
     return f"has no attribute {min(missing)!r}, which ONNX requires" if missing else ""
 
@@ -159,10 +159,8 @@ def _tensor_problem(tensor: TensorProto) -> str:
     if uses_external_data(tensor) or not count:
         return ""
     if tensor.HasField("raw_data"):
-        found, wanted = len(tensor.raw_data), -(-count * bits // 8)
-        return (
-            "" if found == wanted else f"has {found} bytes of values, and its shape needs {wanted}"
-        )
+        size, wanted = len(tensor.raw_data), -(-count * bits // 8)
+        return "" if size == wanted else f"has {size} bytes of values, and its shape needs {wanted}"
     return "" if any(len(getattr(tensor, field)) for field in _FIELDS) else "has no values"
 
 

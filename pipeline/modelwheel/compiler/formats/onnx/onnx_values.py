@@ -156,16 +156,16 @@ def _entering(node: Any, inner: Any, inputs: Sequence[_Value]) -> _Known:
     names = [value.name for value in inner.input]
     if node.op_type not in ("Loop", "Scan"):
         return {}
-    given = list(inputs)
+    values = list(inputs)
     if node.op_type == "Loop":
-        given[:1] = [_Value(Tensor(data=bool(inputs and inputs[0].tensor.data)), "int64")]
+        values[:1] = [_Value(Tensor(data=bool(inputs and inputs[0].tensor.data)), "int64")]
     scanned = next((a.i for a in node.attribute if a.name == "num_scan_inputs"), 0)
-    for number in range(len(given) - scanned):
-        tensor = given[number].tensor
-        given[number] = replace(
-            given[number], tensor=replace(tensor, origins=in_turns(tensor.origins))
+    for number in range(len(values) - scanned):
+        tensor = values[number].tensor
+        values[number] = replace(
+            values[number], tensor=replace(tensor, origins=in_turns(tensor.origins))
         )
-    return dict(zip(names, given, strict=False))
+    return dict(zip(names, values, strict=False))
 
 
 def _fed(value: Any) -> _Value:
@@ -260,8 +260,8 @@ def _fold(node: Any, tensors: Sequence[Tensor]) -> Tensor:
     if op in _FOLDED and None not in values and all(t.shape is not None for t in tensors):
         arrays = [_array(tensor) for tensor in tensors]
         with np.errstate(all="ignore"):
-            found = np.asarray(_FOLDED[op](*arrays))
-        return Tensor(found.shape, tuple(found.ravel().tolist()), dynamic=False)
+            result = np.asarray(_FOLDED[op](*arrays))
+        return Tensor(result.shape, tuple(result.ravel().tolist()), dynamic=False)
     same = op in ("DequantizeLinear", *_FOLDED, "Div")
     return Tensor(first.shape if same else None, dynamic=False, positions=first.positions)
 
@@ -302,8 +302,8 @@ def _carry(node: Any, tensors: Sequence[Tensor], *, integer: bool) -> Origins:
     if op in _KEEP:
         return first.origins
     if op in _MOVES:
-        found = _TAKES[op](node, tensors) if op in _TAKES else None
-        return tuple(_take(origin, found) for origin in first.origins)
+        part = _TAKES[op](node, tensors) if op in _TAKES else None
+        return tuple(_take(origin, part) for origin in first.origins)
     if op == "Concat":
         return loosen(unite(tensor.origins for tensor in tensors))
     if op in _CHANGES:
@@ -325,9 +325,9 @@ def _clip(node: Any, tensors: Sequence[Tensor], *, integer: bool) -> Origins:
     origins = tensors[0].origins
     for number, (name, op) in enumerate((("min", "Maximum"), ("max", "Minimum")), start=1):
         limit = tensors[number] if number < len(tensors) else Tensor()
-        given = [a.f for a in node.attribute if a.name == name]
-        if given:
-            limit = Tensor((), tuple(given))
+        limits = [a.f for a in node.attribute if a.name == name]
+        if limits:
+            limit = Tensor((), tuple(limits))
         if limit.value is not None:
             origins = combine(op, Tensor(origins=origins), limit, integer=integer)
     return origins
@@ -350,17 +350,17 @@ _Part: TypeAlias = tuple[int, int, bool]
 """Where a part of the last axis begins and ends, and whether it is one still."""
 
 
-def _take(origin: Origin, found: _Part | None) -> Origin:
+def _take(origin: Origin, part: _Part | None) -> Origin:
     """A part of the last axis; negative positions count from its end."""
     columns = origin.columns
     if columns is None:
         return origin
     width = columns.end - columns.first
-    if found is not None:
-        first, end, kept = found
+    if part is not None:
+        first, end, kept = part
         end += width if end < 0 or (first < 0 and end == 0) else 0
-        found = first + width if first < 0 else first, min(end, width), kept
-    return take_part(origin, found, width)
+        part = first + width if first < 0 else first, min(end, width), kept
+    return take_part(origin, part, width)
 
 
 def _numbers(tensor: Tensor) -> list[int] | None:
@@ -422,9 +422,9 @@ def _find(node: Any, inputs: Sequence[_Value], result: _Value) -> Iterator[Use]:
     elif op == "Loop" and tensors:
         yield from bounded(tensors[0].origins, 1, 4, "range")
     elif op == "Clip" and "int" not in result.kind:
-        given = [a.f for a in node.attribute if a.name in ("min", "max")]
-        given += [float(n or 0) for tensor in tensors[1:3] for n in tensor.value or ()]
-        yield from spans(tensors[0].origins, given)
+        bounds = [a.f for a in node.attribute if a.name in ("min", "max")]
+        bounds += [float(n or 0) for tensor in tensors[1:3] for n in tensor.value or ()]
+        yield from spans(tensors[0].origins, bounds)
     elif op == "BitShift":
         yield from find_uses("RightShift", tensors, Kinds(inputs[0].kind, result.kind))
     elif op in _NAMES and inputs:

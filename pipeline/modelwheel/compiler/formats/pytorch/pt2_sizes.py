@@ -56,8 +56,8 @@ def write_size(text: str) -> str:
 
 def first_symbol(text: str) -> str | None:
     """The first symbol of a size."""
-    found = re.search(rf"\b{_SYMBOL.pattern}\b", text, re.ASCII)
-    return found[0] if found else None
+    match = re.search(rf"\b{_SYMBOL.pattern}\b", text, re.ASCII)
+    return match[0] if match else None
 
 
 def is_symbol(text: str) -> bool:

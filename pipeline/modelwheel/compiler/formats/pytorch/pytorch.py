@@ -204,12 +204,12 @@ def _name_layers(exported: Any) -> None:
     for node in exported.graph.nodes:
         if node.op != "call_function":
             continue
-        found = [layers[given.name] for given in node.all_input_nodes if given.name in layers]
-        if found and len(found) == len(node.all_input_nodes):  # a transposed weight, say
-            layers[node.name] = found[0]
+        names = [layers[operand.name] for operand in node.all_input_nodes if operand.name in layers]
+        if names and len(names) == len(node.all_input_nodes):  # a transposed weight, say
+            layers[node.name] = names[0]
         layer = _module_of(node)
-        if not layer or (found and found[0].startswith(f"{layer}.")):
-            layer = next(iter(found), "")
+        if not layer or (names and names[0].startswith(f"{layer}.")):
+            layer = next(iter(names), "")
         operation = getattr(getattr(node.target, "overloadpacket", None), "__name__", node.name)
         shown = f"{layer.replace('.', '/')}/{operation}" if layer else node.name
         node.meta["stack_trace"] = f'File "{LAYER}{_UNSAFE.sub("_", shown)}", line 1, in layer'

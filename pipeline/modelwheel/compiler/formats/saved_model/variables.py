@@ -53,9 +53,9 @@ def _bytes(shapes: dict[str, list[int]], types: dict[str, tf.DType]) -> Iterator
 
 def _require_bytes(directory: Path, needed: int) -> None:
     files = list((directory / "variables").glob("variables.data-*"))
-    found = sum(path.stat().st_size for path in files)
-    if found < needed:
+    size = sum(path.stat().st_size for path in files)
+    if size < needed:
         raise UnsupportedModelError(
-            f"{_DAMAGED} (its files have {found} bytes, but the index names {needed}); "
+            f"{_DAMAGED} (its files have {size} bytes, but the index names {needed}); "
             "fetch or export the model again"
         )

@@ -149,9 +149,9 @@ def _exported_interface(module: Module, exported: Exported, name: str) -> Interf
             "export it again",
             code="MW416",
         )
-    given = dict(zip(exported.kept, taken, strict=True))
+    operands = dict(zip(exported.kept, taken, strict=True))
     inputs = [
-        _named(leaf, tensor_info(leaf.name, given[n]) if n in given else _dropped(leaf))
+        _named(leaf, tensor_info(leaf.name, operands[n]) if n in operands else _dropped(leaf))
         for n, leaf in enumerate(exported.inputs)
     ]
     for leaf in (*exported.inputs, *exported.outputs):

@@ -118,8 +118,8 @@ def is_inf(node: Node) -> Result:
     signs = [
         s for s, name in ((1, "detect_positive"), (-1, "detect_negative")) if node.get(name, 1)
     ]
-    found = [e.equal(x, s * np.inf) for s in signs]
-    return fold(e.or_, found) if found else e.and_(e.is_nan(x), ~e.is_nan(x))
+    matches = [e.equal(x, s * np.inf) for s in signs]
+    return fold(e.or_, matches) if matches else e.and_(e.is_nan(x), ~e.is_nan(x))
 
 
 @operator("Pow")
@@ -164,5 +164,5 @@ def clip(node: Node) -> Result:
         low = node.builder.constant(node.attributes["min"], x.dtype)
     if high is None and "max" in node.attributes:
         high = node.builder.constant(node.attributes["max"], x.dtype)
-    found = x if low is None else e.maximum(x, low)
-    return found if high is None else e.minimum(found, high)
+    result = x if low is None else e.maximum(x, low)
+    return result if high is None else e.minimum(result, high)

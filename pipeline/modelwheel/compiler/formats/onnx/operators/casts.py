@@ -71,8 +71,8 @@ def to_integer(x: Value, dtype: DType) -> Value:
     wide = e.convert(x, FLOAT32) if x.dtype.itemsize < 4 else x
     edge = 2.0 ** (held.itemsize * 8 - 1)
     inside = e.and_(wide >= -edge, wide < edge)
-    found = e.select(inside, e.convert(wide, held), int(np.iinfo(held).min))
-    return e.convert(found, dtype)
+    result = e.select(inside, e.convert(wide, held), int(np.iinfo(held).min))
+    return e.convert(result, dtype)
 
 
 def _narrow(x: Value, dtype: DType) -> Value:

@@ -63,22 +63,22 @@ def _defaults(schema: Any) -> list[onnx.AttributeProto]:
     return [default for default in every if default.name]
 
 
-def bind(node: onnx.NodeProto, given: dict[str, onnx.AttributeProto]) -> onnx.NodeProto:
+def bind(node: onnx.NodeProto, attributes: dict[str, onnx.AttributeProto]) -> onnx.NodeProto:
     """The node with values for the attributes that it takes from its function."""
     bound = onnx.NodeProto()
     bound.CopyFrom(node)
     del bound.attribute[:]
     for attribute in node.attribute:
         if attribute.ref_attr_name:
-            if attribute.ref_attr_name in given:
+            if attribute.ref_attr_name in attributes:
                 value = bound.attribute.add()
-                value.CopyFrom(given[attribute.ref_attr_name])
+                value.CopyFrom(attributes[attribute.ref_attr_name])
                 value.name = attribute.name
             continue
         value = bound.attribute.add()
         value.CopyFrom(attribute)
         for graph in (value.g, *value.graphs) if value.HasField("g") or value.graphs else ():
-            inner = [bind(each, given) for each in graph.node]
+            inner = [bind(inner, attributes) for inner in graph.node]
             del graph.node[:]
             graph.node.extend(inner)
     return bound

@@ -83,9 +83,9 @@ def tf_idf(node: Node) -> Result:
         columns[places[number]] = count
     found = s.stack(columns, 1)
     if (mode := node.get("mode", "TF")) != "TF":
-        given = node.get("weights", None) or [1.0] * number
+        factors = node.get("weights", None) or [1.0] * number
         weights = np.ones(len(columns), np.float32)
-        weights[places[:number]] = given[:number]
+        weights[places[:number]] = factors[:number]
         found = e.convert(found > 0, FLOAT32) if mode == "IDF" else found
         found = found * node.builder.constant(weights)
     return s.reshape(found, [found.shape[1]]) if x.rank < 2 else found

@@ -51,12 +51,12 @@ def gather(node: Node) -> Result:
     x, indices = node.input(0), node.input(1)
     axis = node.get("axis", 0) % x.rank
     if indices.known is not None:
-        found = np.where(indices.known < 0, indices.known + x.shape[axis], indices.known)
+        positions = np.where(indices.known < 0, indices.known + x.shape[axis], indices.known)
         if not indices.rank:
-            return s.index_axis(x, axis, int(found))
-        if indices.rank == 1 and x.known is None and len(found):
-            return take_known(x, found, axis)
-        indices = node.builder.constant(found)
+            return s.index_axis(x, axis, int(positions))
+        if indices.rank == 1 and x.known is None and len(positions):
+            return take_known(x, positions, axis)
+        indices = node.builder.constant(positions)
     return i.take(x, i.wrap_negative(indices, x.shape[axis]), axis)
 
 
@@ -160,8 +160,8 @@ def non_zero(node: Node) -> Result:
 def unique(node: Node) -> Result:
     """The different elements, or slices along an axis."""
     x, axis = node.required(0, "its size"), node.get("axis", None)
-    found = np.unique(x, return_index=True, return_inverse=True, return_counts=True, axis=axis)
-    values, first, inverse, counts = (np.asarray(part) for part in found)
+    parts = np.unique(x, return_index=True, return_inverse=True, return_counts=True, axis=axis)
+    values, first, inverse, counts = (np.asarray(part) for part in parts)
     if not node.get("sorted", 1):
         order = np.argsort(first)
         values = np.take(values, order, 0 if axis is None else axis)

@@ -29,8 +29,8 @@ def gemm(node: Node) -> Result:
     a, b, c = node.input(0), node.input(1), node.optional(2)
     a = s.transpose(a, [1, 0]) if node.get("transA", 0) else a
     b = s.transpose(b, [1, 0]) if node.get("transB", 0) else b
-    found = scaled(p.matmul(a, b), node.get("alpha", 1.0))
-    return found if c is None else found + scaled(c, node.get("beta", 1.0))
+    product = scaled(p.matmul(a, b), node.get("alpha", 1.0))
+    return product if c is None else product + scaled(c, node.get("beta", 1.0))
 
 
 def scaled(x: Value, factor: float) -> Value:
@@ -84,17 +84,17 @@ def contract(values: Sequence[Value], terms: Sequence[list[str]], result: list[s
         for label, extent in zip(term, value.shape, strict=True):
             extents[label] = max(extents.get(label, 1), extent)
     parts = [_prepare(v, t, extents) for v, t in zip(values, terms, strict=True)]
-    found, labels = parts[0]
+    total, labels = parts[0]
     for number, (value, term) in enumerate(parts[1:], 1):
         later = {label for _, rest in parts[number + 1 :] for label in rest} | set(result)
-        found, labels = _pair((found, labels), (value, term), later)
+        total, labels = _pair((total, labels), (value, term), later)
     gone = [axis for axis, label in enumerate(labels) if label not in result]
-    found = r.reduce(found, gone, "add") if gone else found
+    total = r.reduce(total, gone, "add") if gone else total
     labels = [label for label in labels if label in result]
     missing = [label for label in result if label not in labels]
-    found = s.reshape(found, [*found.shape, *[1] * len(missing)])
+    total = s.reshape(total, [*total.shape, *[1] * len(missing)])
     labels = [*labels, *missing]
-    return s.transpose(found, [labels.index(label) for label in result])
+    return s.transpose(total, [labels.index(label) for label in result])
 
 
 def _prepare(value: Value, term: list[str], extents: dict[str, int]) -> tuple[Value, list[str]]:
@@ -120,23 +120,23 @@ def _diagonal(value: Value, first: int, second: int) -> Value:
 
 
 def _pair(
-    one: tuple[Value, list[str]], two: tuple[Value, list[str]], later: set[str]
+    left_part: tuple[Value, list[str]], right_part: tuple[Value, list[str]], later: set[str]
 ) -> tuple[Value, list[str]]:
     """The product of two operands, summed over the labels that nothing reads later."""
-    (x, left), (y, right) = one, two
+    (x, left), (y, right) = left_part, right_part
     x, left = _sum_alone(x, left, {*right, *later})
     y, right = _sum_alone(y, right, {*left, *later})
     shared = [label for label in left if label in right]
     batch = [label for label in shared if label in later]
     summed = [label for label in shared if label not in later]
-    found = p.dot_general(
+    product = p.dot_general(
         x,
         y,
         ([left.index(a) for a in summed], [right.index(a) for a in summed]),
         ([left.index(a) for a in batch], [right.index(a) for a in batch]),
     )
     free = [a for a in left if a not in shared], [a for a in right if a not in shared]
-    return found, [*batch, *free[0], *free[1]]
+    return product, [*batch, *free[0], *free[1]]
 
 
 def _sum_alone(value: Value, labels: list[str], read: set[str]) -> tuple[Value, list[str]]:
@@ -156,7 +156,7 @@ def det(node: Node) -> Result:
             f"has matrices of {count} x {count}, above {_DETERMINANT} x {_DETERMINANT}",
             "compute the determinant outside of the model",
         )
-    found = s.full(node.builder, x.shape[:-2], 1, x.dtype)
+    result = s.full(node.builder, x.shape[:-2], 1, x.dtype)
     for step in range(count):
         column = s.index_axis(x, -1, 0)
         _, place = r.arg_reduce(e.abs_(column), -1, largest=True)
@@ -166,10 +166,10 @@ def det(node: Node) -> Result:
         # The first row takes the place of the pivot's.
         moved = e.select(s.expand_dims(hot, -1), s.slice_axis(x, -2, 0, 1), x)
         sign = e.select(e.equal(place, 0), node.builder.constant(1, x.dtype), -1)
-        found = found * pivot * sign
+        result = result * pivot * sign
         if step + 1 < count:
             rest = s.slice_axis(moved, -2, 1, count - step)
             safe = e.select(e.equal(pivot, 0), 1, pivot)
             factor = s.slice_axis(rest, -1, 0, 1) / s.reshape(safe, [*pivot.shape, 1, 1])
             x = s.slice_axis(rest - factor * s.expand_dims(row, -2), -1, 1, count - step)
-    return found
+    return result

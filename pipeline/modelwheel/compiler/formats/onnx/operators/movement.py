@@ -19,8 +19,8 @@ from .onnx_node import Node, Result, operator
 @operator("Constant")
 def constant(node: Node) -> Result:
     """A value that is part of the node."""
-    given = {name: value for name, value in node.attributes.items() if value is not None}
-    ((name, value), *_) = given.items()
+    attributes = {name: value for name, value in node.attributes.items() if value is not None}
+    ((name, value), *_) = attributes.items()
     if name == "value":
         array = np.asarray(numpy_helper.to_array(value))
     elif name in ("value_float", "value_floats"):
@@ -39,8 +39,8 @@ def constant(node: Node) -> Result:
 def constant_of_shape(node: Node) -> Result:
     """A tensor of one number."""
     shape = [int(extent) for extent in node.required(0, "its shape")]
-    given = node.get("value", None)
-    value = np.zeros(1, np.float32) if given is None else np.asarray(numpy_helper.to_array(given))
+    tensor = node.get("value", None)
+    value = np.zeros(1, np.float32) if tensor is None else np.asarray(numpy_helper.to_array(tensor))
     return s.full(node.builder, shape, value.reshape(-1)[0], value.dtype)
 
 
@@ -133,8 +133,8 @@ def split(node: Node) -> Result:
     axis = node.get("axis", 0) % x.rank
     sizes = node.integers(1, "split", "the sizes of its parts")
     if sizes is None:
-        each = -(-x.shape[axis] // count)
-        sizes = [min(each, max(x.shape[axis] - each * i, 0)) for i in range(count)]
+        size = -(-x.shape[axis] // count)
+        sizes = [min(size, max(x.shape[axis] - size * i, 0)) for i in range(count)]
     return s.split(x, axis, sizes)
 
 
@@ -171,12 +171,12 @@ def basic_slice(x: Value, parts: Sequence[slice]) -> Value:
     """Slices along all axes, as NumPy's; negative strides reverse."""
     reversed_ = [axis for axis, part in enumerate(parts) if (part.step or 1) < 0]
     places = [range(*part.indices(extent)) for part, extent in zip(parts, x.shape, strict=True)]
-    found = [p[::-1] if axis in reversed_ else p for axis, p in enumerate(places)]
+    steps = [p[::-1] if axis in reversed_ else p for axis, p in enumerate(places)]
     cut = s.slice_(
         x,
-        [p[0] if p else 0 for p in found],
-        [p[-1] + 1 if p else 0 for p in found],
-        [p.step if p else 1 for p in found],
+        [p[0] if p else 0 for p in steps],
+        [p[-1] + 1 if p else 0 for p in steps],
+        [p.step if p else 1 for p in steps],
     )
     return s.reverse(cut, reversed_)
 

@@ -41,8 +41,8 @@ def softplus(x: Value) -> Value:
 def _shrink(node: Node, x: Value) -> Value:
     bias, edge = node.get("bias", 0.0), node.get("lambd", 0.5)
     wide = x if is_float(x.dtype) else e.convert(x, FLOAT32)
-    found = e.select(wide < -edge, wide + bias, e.select(wide > edge, wide - bias, 0))
-    return e.convert(found, x.dtype)
+    result = e.select(wide < -edge, wide + bias, e.select(wide > edge, wide - bias, 0))
+    return e.convert(result, x.dtype)
 
 
 def elu_scaled(x: Value, alpha: float) -> Value:
@@ -137,8 +137,8 @@ def _normalize(
     kind = scale.dtype
     factor = scale / e.sqrt(e.convert(variance, kind) + epsilon)
     moved = e.convert(shift, kind) - e.convert(mean, kind) * factor
-    found = e.convert(x, kind) * _channels(factor, x.rank) + _channels(moved, x.rank)
-    return e.convert(found, x.dtype)
+    result = e.convert(x, kind) * _channels(factor, x.rank) + _channels(moved, x.rank)
+    return e.convert(result, x.dtype)
 
 
 @operator("InstanceNormalization")
@@ -165,9 +165,9 @@ def layer_normalization(node: Node) -> Result:
     mean = r.mean(wide, axes, keep=True)
     centred = wide - mean
     inverse = e.rsqrt(r.mean(centred * centred, axes, keep=True) + node.get("epsilon", 1e-5))
-    found = e.convert(centred * inverse, x.dtype) * node.input(1)
+    result = e.convert(centred * inverse, x.dtype) * node.input(1)
     shift = node.optional(2)
-    return [found if shift is None else found + shift, mean, inverse]
+    return [result if shift is None else result + shift, mean, inverse]
 
 
 def _stash(node: Node, dtype: DType) -> DType:
@@ -198,8 +198,8 @@ def group_normalization(node: Node) -> Result:
     normal = standardize(parts, list(range(2, parts.rank)), node.get("epsilon", 1e-5))
     if scale.size != channels:  # before opset 21 there was one for each group
         scale, shift = (_repeat(v, channels // groups) for v in (scale, shift))
-    found = e.convert(s.reshape(normal, x.shape), x.dtype)
-    return found * _channels(scale, x.rank) + _channels(shift, x.rank)
+    result = e.convert(s.reshape(normal, x.shape), x.dtype)
+    return result * _channels(scale, x.rank) + _channels(shift, x.rank)
 
 
 def _repeat(x: Value, count: int) -> Value:

@@ -79,12 +79,12 @@ class Closure:
     def write(self, inputs: Sequence[Item]) -> list[Item]:
         """Writes the graph for these inputs; returns its outputs."""
         names = [value.name for value in self.graph.input]
-        given = dict(zip(names, inputs, strict=True))
-        return write_graph(self.graph, {**self.scope, **given}, self.context)
+        values = dict(zip(names, inputs, strict=True))
+        return write_graph(self.graph, {**self.scope, **values}, self.context)
 
-    def write_some(self, given: Mapping[str, Item], outputs: Sequence[str]) -> list[Item]:
+    def write_some(self, values: Mapping[str, Item], outputs: Sequence[str]) -> list[Item]:
         """Writes what some outputs depend on, for inputs by name; returns these outputs."""
-        return write_graph(self.graph, {**self.scope, **given}, self.context, outputs)
+        return write_graph(self.graph, {**self.scope, **values}, self.context, outputs)
 
     def needed(self, outputs: Sequence[str]) -> set[str]:
         """The names that some outputs depend on."""
@@ -96,10 +96,10 @@ class Closure:
         Raises:
             TypeError: An output is a sequence or an optional.
         """
-        found = self.write(inputs)
-        if not all(isinstance(item, Value) for item in found):
+        items = self.write(inputs)
+        if not all(isinstance(item, Value) for item in items):
             raise TypeError("a graph inside it returns a sequence or an optional")
-        return [item for item in found if isinstance(item, Value)]
+        return [item for item in items if isinstance(item, Value)]
 
 
 def convert(
@@ -240,10 +240,10 @@ def _write(call: Node, context: Context) -> Sequence[Item]:
         return _call(call, own, context)
     write = OPERATORS.get((call.domain, call.op))
     if write is not None:
-        found = write(call)
-        if found is None or isinstance(found, Value | TensorList | Absent):
-            return [found]
-        return found
+        results = write(call)
+        if results is None or isinstance(results, Value | TensorList | Absent):
+            return [results]
+        return results
     defined = function_of(call)
     if defined is None:
         where = f"of the domain {call.domain!r}" if call.domain else f"of opset {call.opset}"
@@ -274,14 +274,14 @@ def _call(call: Node, function: onnx.FunctionProto, context: Context) -> Sequenc
 
 def _with_attributes(call: Node, function: onnx.FunctionProto) -> onnx.FunctionProto:
     """A function of the model with the attributes of a call."""
-    given = {a.name: a for a in function.attribute_proto}
+    attributes = {a.name: a for a in function.attribute_proto}
     for name, value in call.attributes.items():
         message = value.graph if isinstance(value, Closure) else value
-        given[name] = helper.make_attribute(name, message)
+        attributes[name] = helper.make_attribute(name, message)
     bound = onnx.FunctionProto()
     bound.CopyFrom(function)
     del bound.node[:]
-    bound.node.extend(bind(inner, given) for inner in function.node)
+    bound.node.extend(bind(inner, attributes) for inner in function.node)
     return bound
 
 

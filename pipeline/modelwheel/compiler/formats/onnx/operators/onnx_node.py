@@ -49,7 +49,7 @@ class Closure(Protocol):
     def write(self, inputs: Sequence[Item]) -> list[Item]:
         """Writes the graph for these inputs; returns its outputs."""
 
-    def write_some(self, given: Mapping[str, Item], outputs: Sequence[str]) -> list[Item]:
+    def write_some(self, values: Mapping[str, Item], outputs: Sequence[str]) -> list[Item]:
         """Writes what some outputs depend on, for inputs by name; returns these outputs."""
 
     def needed(self, outputs: Sequence[str]) -> set[str]:
@@ -110,8 +110,8 @@ class Node:
 
     def closure(self, name: str) -> Closure:
         """A graph of the node."""
-        found: Closure = self.attributes[name]
-        return found
+        closure: Closure = self.attributes[name]
+        return closure
 
     def known(self, number: int) -> Array | None:
         """The elements of an input, if they are known; None also where it is left out."""
@@ -139,8 +139,8 @@ class Node:
     def integers(self, number: int, name: str, what: str = "") -> list[int] | None:
         """A list of integers that is an attribute or, in later opsets, an input; None if left out."""
         if name in self.attributes:
-            given = self.attributes[name]
-            return [int(v) for v in (given if isinstance(given, Sequence) else [given])]
+            values = self.attributes[name]
+            return [int(v) for v in (values if isinstance(values, Sequence) else [values])]
         if self.optional(number) is None:
             return None
         return [int(v) for v in self.required(number, what or f"its {name}").reshape(-1)]

@@ -79,14 +79,14 @@ def saturate(x: Value, zero: Value | None, dtype: DType) -> Value:
 def quantize(x: Value, scale: Value, zero: Value | None, dtype: DType) -> Value:
     """x / scale, rounded and limited to the type."""
     wide = FLOAT32 if x.dtype.itemsize < 4 else x.dtype
-    found = e.convert(x, wide) / e.convert(scale, wide)
+    quotient = e.convert(x, wide) / e.convert(scale, wide)
     if is_integer(dtype):
-        return saturate(found, zero, dtype)
+        return saturate(quotient, zero, dtype)
     if zero is not None:
-        found = found + e.convert(zero, wide)
+        quotient = quotient + e.convert(zero, wide)
     from .casts import to_float
 
-    return to_float(found, dtype, saturated=True)
+    return to_float(quotient, dtype, saturated=True)
 
 
 @operator("QuantizeLinear")
@@ -200,37 +200,37 @@ def q_linear_mat_mul(node: Node) -> Result:
     """The product of quantised matrices, quantised again."""
     x, y = node.input(0), node.input(3)
     first = without_zero(x, _for_rows(node.input(2), x))
-    found = integer_product(first, without_zero(y, _for_columns(node.input(5))))
+    product = integer_product(first, without_zero(y, _for_columns(node.input(5))))
     scale = _scale_rows(node.input(1), x) * node.input(4) / node.input(6)
     zero = node.input(7)
-    return requantize(found, scale, zero)
+    return requantize(product, scale, zero)
 
 
 def _scale_rows(scale: Value, x: Value) -> Value:
-    found = _for_rows(scale, x)
-    assert found is not None
-    return found
+    scales = _for_rows(scale, x)
+    assert scales is not None
+    return scales
 
 
 def requantize(x: Value, scale: Value, zero: Value) -> Value:
     """Sums of products as integers with another scale."""
     wide = FLOAT32 if scale.dtype.itemsize < 4 else scale.dtype
-    found = e.convert(x, wide) * e.convert(scale, wide)
+    result = e.convert(x, wide) * e.convert(scale, wide)
     zero_ = s.reshape(zero, []) if zero.size == 1 else zero
-    return saturate(found, zero_, zero.dtype)
+    return saturate(result, zero_, zero.dtype)
 
 
 def integer_convolution(x: Value, kernel: Value, window: p.Window, groups: int) -> Value:
     """The convolution of whole numbers in float32, as int32."""
-    each = kernel.shape[1]
+    channels = kernel.shape[1]
     size = math.prod(kernel.shape[2:])
-    if groups > 1 or each * size * _LARGEST <= _EXACT:
-        if each * size * _LARGEST <= _EXACT:
+    if groups > 1 or channels * size * _LARGEST <= _EXACT:
+        if channels * size * _LARGEST <= _EXACT:
             return e.convert(p.convolution(x, kernel, window, groups), INT32)
         wide = [e.convert(v, np.float64) for v in (x, kernel)]
         return e.convert(p.convolution(wide[0], wide[1], window, groups), INT32)
     return in_pieces(
-        each,
+        channels,
         size,
         lambda a, b: p.convolution(s.slice_axis(x, 1, a, b), s.slice_axis(kernel, 1, a, b), window),
     )
@@ -259,10 +259,12 @@ def q_linear_conv(node: Node) -> Result:
     first = without_zero(x, s.reshape(node.input(2), []))
     second = without_zero(kernel, along(node.input(5), kernel, 0))
     window = kernel_window(node, x, kernel.shape[2:])
-    found = integer_convolution(first, second, window, node.get("group", 1))
+    product = integer_convolution(first, second, window, node.get("group", 1))
     if bias is not None:
-        found = found + s.reshape(bias, [1, bias.size, *[1] * (x.rank - 2)])
+        product = product + s.reshape(bias, [1, bias.size, *[1] * (x.rank - 2)])
     scale = (
-        s.reshape(node.input(1), []) * along(node.input(4), found, 1) / s.reshape(node.input(6), [])
+        s.reshape(node.input(1), [])
+        * along(node.input(4), product, 1)
+        / s.reshape(node.input(6), [])
     )
-    return requantize(found, scale, node.input(7))
+    return requantize(product, scale, node.input(7))

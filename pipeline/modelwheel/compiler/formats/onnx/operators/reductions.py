@@ -74,8 +74,8 @@ def reduce(node: Node) -> Result:
             return _REDUCTIONS[node.op](x, [])
         axes = list(range(x.rank))
     axes = sorted({axis % x.rank for axis in axes}) if x.rank else []
-    found = _REDUCTIONS[node.op](x, axes)
-    return found if node.get("keepdims", 1) else s.squeeze(found, axes) if axes else found
+    result = _REDUCTIONS[node.op](x, axes)
+    return result if node.get("keepdims", 1) else s.squeeze(result, axes) if axes else result
 
 
 @operator("ArgMax", "ArgMin")
@@ -115,8 +115,8 @@ def cumulative(node: Node) -> Result:
         low, high = [0] * x.rank, [0] * x.rank
         low[axis], high[axis] = 1, -1
         x = s.pad(x, r.neutral(kind, x.dtype), low, high)
-    found = r.cumulative(x, axis, kind)
-    return s.reverse(found, [axis]) if backwards else found
+    result = r.cumulative(x, axis, kind)
+    return s.reverse(result, [axis]) if backwards else result
 
 
 @operator("Softmax", "LogSoftmax", "Hardmax")

@@ -142,15 +142,15 @@ def run(node: Node, kind: Kind, matrices: _Matrices) -> list[Value]:
         matrices: The weights.
     """
     batch_first = bool(node.get("layout", 0))
-    given = node.input(0)
+    inputs = node.input(0)
     if batch_first:
-        given = s.transpose(given, [1, 0, 2])
+        inputs = s.transpose(inputs, [1, 0, 2])
     direction = node.get("direction", "forward")
     results: list[Value] = []
     lasts: list[_State] = []
     for number in range(2 if direction == "bidirectional" else 1):
         backwards = direction == "reverse" or number == 1
-        rows, last = _run_direction(node, kind, matrices, given, number, backwards=backwards)
+        rows, last = _run_direction(node, kind, matrices, inputs, number, backwards=backwards)
         results.append(rows)
         lasts.append(last)
     stacked = s.stack(results, 1)
@@ -161,12 +161,12 @@ def run(node: Node, kind: Kind, matrices: _Matrices) -> list[Value]:
 
 
 def _run_direction(
-    node: Node, kind: Kind, matrices: _Matrices, given: Value, number: int, *, backwards: bool
+    node: Node, kind: Kind, matrices: _Matrices, sequence: Value, number: int, *, backwards: bool
 ) -> tuple[Value, _State]:
     """The results of all steps, [steps, batch, size], and the last state."""
-    at, projected = _prepare(node, kind, matrices, given, number)
-    shape = (given.shape[1], at.size)
-    state = [_initial(node, 5 + n, number, shape, given) for n in range(kind.states)]
+    at, projected = _prepare(node, kind, matrices, sequence, number)
+    shape = (sequence.shape[1], at.size)
+    state = [_initial(node, 5 + n, number, shape, sequence) for n in range(kind.states)]
     lengths = node.optional(4)
 
     def step(before: _State, rows: list[Value], place: Value) -> tuple[_State, _State]:
@@ -182,12 +182,12 @@ def _run_direction(
 
 
 def _prepare(
-    node: Node, kind: Kind, matrices: _Matrices, given: Value, number: int
+    node: Node, kind: Kind, matrices: _Matrices, sequence: Value, number: int
 ) -> tuple[Direction, Value]:
     """The weights of a direction, and its inputs multiplied by them: [steps, batch, gates * size]."""
     inputs, recurrence = matrices(number)
     size = recurrence.extent
-    projected = inputs.multiply(given)
+    projected = inputs.multiply(sequence)
     if projected.shape[-1] != kind.gates * size:
         raise ValueError(f"its weights are not of {kind.gates} gates")
     later: Value | None = None
@@ -205,10 +205,12 @@ def _prepare(
     return Direction(node, size, recurrence, later, peepholes, activate), projected
 
 
-def _initial(node: Node, input_: int, number: int, shape: tuple[int, int], given: Value) -> Value:
+def _initial(
+    node: Node, input_: int, number: int, shape: tuple[int, int], sequence: Value
+) -> Value:
     value = node.optional(input_)
     if value is None:
-        return s.full(node.builder, shape, 0, given.dtype)
+        return s.full(node.builder, shape, 0, sequence.dtype)
     return s.index_axis(value, 1 if node.get("layout", 0) else 0, number)
 
 
@@ -264,8 +266,8 @@ def _activations(node: Node, kind: Kind, number: int) -> tuple[_Activate, ...]:
         if key in _PLAIN:
             made.append(_PLAIN[key])
         elif key in _WITH_ALPHA:
-            standard, one = _WITH_ALPHA[key]
-            made.append(_with(one, setting("alpha", standard)))
+            standard, function = _WITH_ALPHA[key]
+            made.append(_with(function, setting("alpha", standard)))
         elif key in _WITH_BOTH:
             first, second, two = _WITH_BOTH[key]
             made.append(_with(two, setting("alpha", first), setting("beta", second)))

@@ -22,15 +22,15 @@ def scan(node: Node) -> Result:
 
 
 def _scan(node: Node, inputs: Sequence[Item]) -> list[Value]:
-    body, given = node.closure("body"), int(node.get("num_scan_inputs", 0))
+    body, count = node.closure("body"), int(node.get("num_scan_inputs", 0))
     values = [item for item in inputs if isinstance(item, Value)]
-    if len(values) != len(inputs) or len(values) < given:
+    if len(values) != len(inputs) or len(values) < count:
         raise TypeError("an input is not a tensor")
-    state, sources = values[: len(values) - given], values[len(values) - given :]
+    state, sources = values[: len(values) - count], values[len(values) - count :]
     results = body.outputs - len(state)
-    backwards = [bool(d) for d in node.get("scan_input_directions", [0] * given)]
+    backwards = [bool(d) for d in node.get("scan_input_directions", [0] * count)]
     reversed_ = [bool(d) for d in node.get("scan_output_directions", [0] * results)]
-    axes = node.get("scan_input_axes", [0] * given)
+    axes = node.get("scan_input_axes", [0] * count)
     outer = node.get("scan_output_axes", [0] * results)
     back = all(backwards)
     rows = [s.move_axis(x, axis, 0) for x, axis in zip(sources, axes, strict=True)]
@@ -113,8 +113,8 @@ def _no_turn(
 
 def _scan_batches(node: Node) -> list[Value]:
     """`Scan` of opset 8: a scan for each row of a batch, perhaps of a length of its own."""
-    given = int(node.get("num_scan_inputs", 0))
-    flags = node.get("directions", [0] * given)
+    count = int(node.get("num_scan_inputs", 0))
+    flags = node.get("directions", [0] * count)
     known = node.known(0)
     if node.optional(0) is not None and known is None:
         node.required(0, "the lengths of its sequences")
@@ -123,20 +123,20 @@ def _scan_batches(node: Node) -> list[Value]:
         node.builder,
         (),
         node.outputs,
-        {"body": node.closure("body"), "num_scan_inputs": given, "scan_input_directions": flags},
+        {"body": node.closure("body"), "num_scan_inputs": count, "scan_input_directions": flags},
         node.where,
         9,
     )
     values = [node.input(number) for number in range(1, len(node.inputs))]
-    states = len(values) - given
+    states = len(values) - count
     batch, longest = values[states].shape[:2]
     lengths: Array = np.full(batch, longest) if known is None else known.reshape(-1)
-    found = []
+    rows = []
     for row in range(batch):
         cut = [s.index_axis(value, 0, row) for value in values]
         cut[states:] = [s.slice_axis(v, 0, 0, int(lengths[row])) for v in cut[states:]]
         made = _scan(inner, cut)
         fill = longest - int(lengths[row])
         padded = [s.pad(v, 0, [0] * v.rank, [fill, *[0] * (v.rank - 1)]) for v in made[states:]]
-        found.append([*made[:states], *padded])
-    return [s.stack(column, 0) for column in zip(*found, strict=True)]
+        rows.append([*made[:states], *padded])
+    return [s.stack(column, 0) for column in zip(*rows, strict=True)]

@@ -30,10 +30,10 @@ def _position(node: Node, number: int, length: int) -> int:
         UnsupportedModelError: The inputs decide it.
         IndexError: It is out of range.
     """
-    found = int(node.required(number, "a position in a sequence").reshape(()))
-    if not -length <= found <= length:
-        raise IndexError(f"the position {found} is not in a sequence of {length}")
-    return found + length if found < 0 else found
+    position = int(node.required(number, "a position in a sequence").reshape(()))
+    if not -length <= position <= length:
+        raise IndexError(f"the position {position} is not in a sequence of {length}")
+    return position + length if position < 0 else position
 
 
 @operator("SequenceConstruct")
@@ -151,9 +151,9 @@ def sequence_map(node: Node) -> Result:
         raise TypeError("input 0 is not a sequence")
     columns: list[list[Value]] = [[] for _ in range(body.outputs)]
     for number in range(len(first.values)):
-        given = [
+        items = [
             item.values[number] if isinstance(item, TensorList) else item for item in node.inputs
         ]
-        for column, value in zip(columns, body.values(given), strict=True):
+        for column, value in zip(columns, body.values(items), strict=True):
             column.append(value)
     return [TensorList(tuple(column)) for column in columns]

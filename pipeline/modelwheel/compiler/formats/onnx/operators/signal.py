@@ -47,8 +47,8 @@ def _turns(length: int, count: int, *, inverse: bool) -> Array:
     """The matrix of the transform: [length, count]."""
     steps = np.outer(np.arange(length), np.arange(count)) % length
     angles = 2 * np.pi * steps / length
-    found: Array = np.exp(1j * angles if inverse else -1j * angles)
-    return found / length if inverse else found
+    turns: Array = np.exp(1j * angles if inverse else -1j * angles)
+    return turns / length if inverse else turns
 
 
 def _transform(parts: list[Value], axis: int, matrix: Array) -> list[Value]:

@@ -67,9 +67,9 @@ def if_(node: Node) -> Result:
     except ValueError:
         values = []
     if len(forms) < 2 or not _same_form(*forms):
-        one, two = ([_describe(item) for item in form] for form in forms)
+        left, right = ([_describe(item) for item in form] for form in forms)
         raise node.refuse(
-            f"returns {', '.join(one)} or {', '.join(two)}, as its condition decides when the model runs",
+            f"returns {', '.join(left)} or {', '.join(right)}, as its condition decides when the model runs",
             "make its condition a constant with source.constants, or make both shapes equal",
         )
     return _rebuild(forms[0], values)
@@ -105,9 +105,9 @@ def _rebuild(form: Sequence[Item], tensors: Sequence[Value]) -> list[Item]:
     return made
 
 
-def _same_form(one: Sequence[Item], two: Sequence[Item]) -> bool:
+def _same_form(left: Sequence[Item], right: Sequence[Item]) -> bool:
     """Whether items have the same types, shapes and lengths."""
-    return [_describe(item) for item in one] == [_describe(item) for item in two]
+    return [_describe(item) for item in left] == [_describe(item) for item in right]
 
 
 def _describe(item: Item) -> str:
@@ -190,39 +190,39 @@ def loop(node: Node) -> Result:
     return _Turns(one).write()
 
 
-def _once(one: _Loop) -> list[Item]:
+def _once(loop: _Loop) -> list[Item]:
     """The loop with its body written once."""
     try:
-        return _Once(one).write()
+        return _Once(loop).write()
     except _UnfitBodyError as error:
-        raise one.node.refuse(str(error), "keep the shapes in each turn") from error
+        raise loop.node.refuse(str(error), "keep the shapes in each turn") from error
 
 
 class _Once:
     """A loop with its body written once. State that no turn changes stays what it is outside."""
 
-    def __init__(self, one: _Loop) -> None:
-        self._loop = one
-        self._count = len(one.state)
+    def __init__(self, loop: _Loop) -> None:
+        self._loop = loop
+        self._count = len(loop.state)
         self._moving = [
             number
             for number in range(self._count)
-            if not _passes(one.body.graph, 1 + number, 2 + number)
+            if not _passes(loop.body.graph, 1 + number, 2 + number)
         ]
-        self._form = [one.state[number] for number in self._moving]
+        self._form = [loop.state[number] for number in self._moving]
 
     def write(self) -> list[Item]:
         """The last state, and the stacked rows of the results."""
-        one = self._loop
+        loop = self._loop
         sure, rows = self._probe()
-        if sure and one.unlimited:
-            raise one.node.refuse(
+        if sure and loop.unlimited:
+            raise loop.node.refuse(
                 "loops without an end", "give it a number of turns or a condition that ends it"
             )
-        if sure and one.limit is not None:
-            return self.counted(one.limit)
+        if sure and loop.limit is not None:
+            return self.counted(loop.limit)
         if rows:
-            raise one.node.refuse(
+            raise loop.node.refuse(
                 "returns a row for each turn, and the inputs decide how many turns there are",
                 "fix the input that it depends on with source.constants, or export the loop with a "
                 "fixed number of turns and no condition",
@@ -250,7 +250,7 @@ class _Once:
 
     def _probe(self) -> tuple[bool, list[Value]]:
         """Whether nothing but the number of turns ends the loop, and rows of the results."""
-        one = self._loop
+        loop = self._loop
         rows: list[Value] = []
         sure = False
 
@@ -260,14 +260,14 @@ class _Once:
             written = self._body(number, going, moving)
             goes = written[0]
             always = isinstance(goes, Value) and goes.known is not None and bool(goes.known.all())
-            stays = goes is going or _passes(one.body.graph, 0, 1)
-            first = one.condition.known
+            stays = goes is going or _passes(loop.body.graph, 0, 1)
+            first = loop.condition.known
             sure = (always or stays) and first is not None and bool(first.all())
             rows.extend(self._rows(written))
             return self._after(written)
 
         kinds: list[Kind] = [(INT64, ()), (BOOL, ())]
-        one.builder.region([*kinds, *((v.dtype, v.shape) for v in _tensors(self._form))], write)
+        loop.builder.region([*kinds, *((v.dtype, v.shape) for v in _tensors(self._form))], write)
         return sure, rows
 
     def none(self) -> list[Item]:
@@ -282,24 +282,24 @@ class _Once:
         Raises:
             _UnfitBodyError, ValueError: A turn changes the shape of its state.
         """
-        one = self._loop
+        loop = self._loop
 
         def write(
             before: list[Value], _: list[Value], place: Value
         ) -> tuple[list[Value], list[Value]]:
-            going = one.builder.constant(np.True_)
+            going = loop.builder.constant(np.True_)
             written = self._body(e.convert(place, INT64), going, before)
             return self._after(written), self._rows(written)
 
         state = list(_tensors(self._form))
-        last, stacked = c.scan(write, state, [], turns, builder=one.builder)
+        last, stacked = c.scan(write, state, [], turns, builder=loop.builder)
         return [*self._state(last), *stacked]
 
     def _conditional(self, *, sure: bool) -> list[Item]:
         """A loop that a condition of inputs ends."""
-        one = self._loop
-        limit = _limit(one)
-        start = [one.builder.constant(0, INT32), s.reshape(e.convert(one.condition, BOOL), [])]
+        loop = self._loop
+        limit = _limit(loop)
+        start = [loop.builder.constant(0, INT32), s.reshape(e.convert(loop.condition, BOOL), [])]
 
         def goes(values: list[Value]) -> Value:
             inside = values[1] if limit is None else values[0] < limit
@@ -323,18 +323,18 @@ class _Once:
         return state
 
 
-def _known_turns(one: _Loop) -> int | None:
+def _known_turns(loop: _Loop) -> int | None:
     """After how many turns the condition ends a loop, if that follows from known values alone.
 
     Only what the condition depends on is computed, turn after turn, and nothing of it is written.
     """
-    body = one.body.graph
-    count = len(one.state)
+    body = loop.body.graph
+    count = len(loop.state)
     inputs = [value.name for value in body.input]
     outputs = [value.name for value in body.output[: 1 + count]]
     places = {0}
     while True:
-        read = one.body.needed([outputs[n] for n in places])
+        read = loop.body.needed([outputs[n] for n in places])
         more = places | {n for n in range(1, 1 + count) if inputs[1 + n] in read}
         if more == places:
             break
@@ -344,31 +344,31 @@ def _known_turns(one: _Loop) -> int | None:
 
     def simulate(_: list[Value]) -> list[Value]:
         nonlocal turns
-        state = dict(zip(inputs[2:], one.state, strict=True))
-        going: Item = one.condition
+        state = dict(zip(inputs[2:], loop.state, strict=True))
+        going: Item = loop.condition
         while isinstance(going, Value) and going.known is not None:
             if not bool(going.known.reshape(())):
                 return []
             turns += 1
             if turns > _COUNTED:
                 break
-            number = one.builder.constant(turns - 1, INT64)
-            given = {inputs[0]: number, inputs[1]: going, **state}
+            number = loop.builder.constant(turns - 1, INT64)
+            values = {inputs[0]: number, inputs[1]: going, **state}
             names = [outputs[n] for n in order]
-            going, *rest = one.body.write_some(given, names)
+            going, *rest = loop.body.write_some(values, names)
             state |= {inputs[1 + n]: item for n, item in zip(order[1:], rest, strict=True)}
         turns = -1
         return []
 
-    one.builder.region([], simulate)
+    loop.builder.region([], simulate)
     return turns if turns >= 0 else None
 
 
-def _limit(one: _Loop) -> Value | None:
+def _limit(loop: _Loop) -> Value | None:
     """The largest number of turns as an int32; None if only the condition ends the loop."""
-    if one.turns is None or one.unlimited:
+    if loop.turns is None or loop.unlimited:
         return None
-    return e.convert(e.minimum(s.reshape(one.turns, []), _MOST), INT32)
+    return e.convert(e.minimum(s.reshape(loop.turns, []), _MOST), INT32)
 
 
 def _passes(graph: onnx.GraphProto, output: int, source: int) -> bool:
@@ -387,22 +387,22 @@ def _passes(graph: onnx.GraphProto, output: int, source: int) -> bool:
 class _Turns:
     """A loop whose turns are written one after another."""
 
-    def __init__(self, one: _Loop) -> None:
-        self._loop = one
-        self._rows: list[list[Item]] = [[] for _ in range(one.body.outputs - 1 - len(one.state))]
+    def __init__(self, loop: _Loop) -> None:
+        self._loop = loop
+        self._rows: list[list[Item]] = [[] for _ in range(loop.body.outputs - 1 - len(loop.state))]
 
     def write(self) -> list[Item]:
         """The last state, and the stacked rows of the results."""
-        one = self._loop
-        state, condition = list(one.state), one.condition
+        loop = self._loop
+        state, condition = list(loop.state), loop.condition
         turns = self._number()
         active: Value | None = None
         for turn in range(turns):
             if active is None and condition.known is not None:
                 if not bool(condition.known.reshape(())):
                     break
-            elif one.unlimited or self._rows:
-                raise one.endless()
+            elif loop.unlimited or self._rows:
+                raise loop.endless()
             else:
                 flag = s.reshape(e.convert(condition, BOOL), [])
                 active = flag if active is None else e.and_(active, flag)
@@ -410,33 +410,33 @@ class _Turns:
             state = after if active is None else self._select(active, after, state)
             condition = going
         else:
-            if one.unlimited:
-                raise one.endless()
+            if loop.unlimited:
+                raise loop.endless()
         return [*state, *(self._stack(rows) for rows in self._rows)]
 
     def _number(self) -> int:
-        one = self._loop
-        if one.unlimited:
+        loop = self._loop
+        if loop.unlimited:
             return MAX_TURNS
-        if one.limit is None:
-            raise one.node.refuse(
+        if loop.limit is None:
+            raise loop.node.refuse(
                 "loops as often as the inputs decide",
                 "fix the input that it depends on with source.constants, or export the loop with a "
                 "fixed number of turns",
             )
-        if one.limit > MAX_TURNS and one.condition.known is None:
-            raise one.endless()
-        return one.limit
+        if loop.limit > MAX_TURNS and loop.condition.known is None:
+            raise loop.endless()
+        return loop.limit
 
     def _turn(self, turn: int, condition: Value, state: Sequence[Item]) -> tuple[Value, list[Item]]:
-        one = self._loop
+        loop = self._loop
         if turn >= MAX_TURNS:
-            raise one.node.refuse(
+            raise loop.node.refuse(
                 f"changes shapes in each turn and makes more than {MAX_TURNS} turns",
                 "keep the shapes in each turn, or make fewer turns",
             )
-        written = one.turn(one.builder.constant(turn, INT64), condition, state)
-        going, count = written[0], len(one.state)
+        written = loop.turn(loop.builder.constant(turn, INT64), condition, state)
+        going, count = written[0], len(loop.state)
         if not isinstance(going, Value):
             raise TypeError("the condition of the next turn is not a tensor")
         for rows, row in zip(self._rows, written[1 + count :], strict=True):

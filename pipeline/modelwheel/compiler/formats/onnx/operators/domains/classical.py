@@ -48,8 +48,8 @@ def maps(node: Node) -> Result:
 
 def _numbers(node: Node, name: str) -> Array | None:
     """A list of numbers of the node, by the name of the attribute."""
-    given = node.get(name, None)
-    return None if given is None or not len(given) else np.asarray(given)
+    values = node.get(name, None)
+    return None if values is None or not len(values) else np.asarray(values)
 
 
 def _floats(x: Value) -> Value:
@@ -104,8 +104,8 @@ def imputer(node: Node) -> Result:
     if values is None:
         raise KeyError(f"imputed_value_{kind}")
     missing = node.get(f"replaced_value_{kind[:-1]}", 0)
-    found = e.is_nan(x) if missing != missing else e.equal(x, missing)  # noqa: PLR0124 - NaN
-    return e.select(found, node.builder.constant(values, x.dtype), x)
+    is_missing = e.is_nan(x) if missing != missing else e.equal(x, missing)  # noqa: PLR0124 - NaN
+    return e.select(is_missing, node.builder.constant(values, x.dtype), x)
 
 
 @operator("FeatureVectorizer", domain=CLASSICAL)
@@ -154,15 +154,15 @@ def _list(node: Node, kind: str) -> Array:
     from onnx import numpy_helper
 
     for suffix in _SUFFIXES:
-        given = node.get(f"{kind}_{suffix}", None)
-        if suffix == "tensor" and given is not None:
-            found = np.asarray(numpy_helper.to_array(given)).reshape(-1)
-        elif given is not None and len(given):
-            found = np.asarray(given, np.float32 if suffix == "floats" else None)
+        values = node.get(f"{kind}_{suffix}", None)
+        if suffix == "tensor" and values is not None:
+            array = np.asarray(numpy_helper.to_array(values)).reshape(-1)
+        elif values is not None and len(values):
+            array = np.asarray(values, np.float32 if suffix == "floats" else None)
         else:
             continue
-        if found.dtype.kind not in "OSU":
-            return found
+        if array.dtype.kind not in "OSU":
+            return array
     raise node.refuse(
         "reads or returns strings, which compiled models do not have",
         "encode the labels as integers outside the model",
@@ -227,9 +227,9 @@ def _linear(node: Node, targets: int) -> Value:
     x = _floats(_matrix(node.input(0)))
     coefficients = np.asarray(node.attributes["coefficients"], np.float32)
     weights = node.builder.constant(coefficients.reshape(targets, -1).T)
-    found = p.matmul(x, weights)
+    product = p.matmul(x, weights)
     intercepts = _numbers(node, "intercepts")
-    return found if intercepts is None else found + node.builder.constant(intercepts, FLOAT32)
+    return product if intercepts is None else product + node.builder.constant(intercepts, FLOAT32)
 
 
 @operator("LinearRegressor", domain=CLASSICAL)
@@ -250,9 +250,9 @@ def linear_classifier(node: Node) -> Result:
     labels = _labels(node)
     transform = node.get("post_transform", "NONE")
     intercepts = _numbers(node, "intercepts")
-    given = len(labels) if intercepts is None else len(intercepts)
-    scores = _linear(node, given)
-    if given == 1 and len(labels) == 2:
+    count = len(labels) if intercepts is None else len(intercepts)
+    scores = _linear(node, count)
+    if count == 1 and len(labels) == 2:
         return _binary(node, scores, labels, transform)
     _, place = r.arg_reduce(scores, 1, largest=True)
     return [_choose(node, labels, place), _TRANSFORMS[transform](scores)]
@@ -309,10 +309,10 @@ def svm_regressor(node: Node) -> Result:
     if count:
         vectors = np.asarray(node.attributes["support_vectors"], np.float32).reshape(count, -1)
         x = _kernel(node, x, node.builder.constant(vectors))
-    found = p.matmul(x, node.builder.constant(coefficients.reshape(-1, 1))) + rho
+    result = p.matmul(x, node.builder.constant(coefficients.reshape(-1, 1))) + rho
     if node.get("one_class", 0):
-        found = e.select(found > 0, _one(node, 1.0), _one(node, -1.0))
-    return _transformed(node, found)
+        result = e.select(result > 0, _one(node, 1.0), _one(node, -1.0))
+    return _transformed(node, result)
 
 
 def _one(node: Node, value: float) -> Value:

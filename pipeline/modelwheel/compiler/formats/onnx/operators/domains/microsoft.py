@@ -31,9 +31,9 @@ def as_standard(node: Node, op: str, inputs: Sequence[Item] | None = None) -> li
         op: The operation.
         inputs: By default those of the node.
     """
-    given = node.inputs if inputs is None else tuple(inputs)
-    found = OPERATORS["", op](replace(node, op=op, domain="", opset=13, inputs=given))
-    return list(found) if isinstance(found, Sequence) else [found]
+    operands = node.inputs if inputs is None else tuple(inputs)
+    results = OPERATORS["", op](replace(node, op=op, domain="", opset=13, inputs=operands))
+    return list(results) if isinstance(results, Sequence) else [results]
 
 
 def value(items: Sequence[Item]) -> Value:
@@ -112,9 +112,9 @@ def activated(node: Node, x: Value) -> Value:
     if name not in _FUSED:
         raise node.refuse(f"has the activation {name}", "export the model without this fusion")
     first, second = _SETTINGS.get(name, (1.0, 0.0))
-    given = list(node.get("activation_params", None) or ())
-    first = given[0] if given else node.get("activation_alpha", first)
-    second = given[1] if len(given) > 1 else node.get("activation_beta", second)
+    parameters = list(node.get("activation_params", None) or ())
+    first = parameters[0] if parameters else node.get("activation_alpha", first)
+    second = parameters[1] if len(parameters) > 1 else node.get("activation_beta", second)
     return _FUSED[name](x, first, second)
 
 
@@ -147,8 +147,8 @@ def fused_gemm(node: Node) -> Result:
 @operator("FusedConv", domain=MICROSOFT)
 def fused_conv(node: Node) -> Result:
     """`Conv`, perhaps another addend, and an activation."""
-    found, other = value(as_standard(node, "Conv", node.inputs[:3])), node.optional(3)
-    return activated(node, found if other is None else found + other)
+    result, other = value(as_standard(node, "Conv", node.inputs[:3])), node.optional(3)
+    return activated(node, result if other is None else result + other)
 
 
 @operator("NhwcConv", "NhwcFusedConv", domain=MICROSOFT)
@@ -157,9 +157,9 @@ def nhwc_conv(node: Node) -> Result:
     x, kernel, bias, other = node.input(0), node.input(1), node.optional(2), node.optional(3)
     x = s.move_axis(x, -1, 1)
     window = kernel_window(node, x, kernel.shape[2:])
-    found = s.move_axis(p.convolution(x, kernel, window, node.get("group", 1)), 1, -1)
-    found = found if bias is None else found + bias
-    return activated(node, found if other is None else found + other)
+    result = s.move_axis(p.convolution(x, kernel, window, node.get("group", 1)), 1, -1)
+    result = result if bias is None else result + bias
+    return activated(node, result if other is None else result + other)
 
 
 @operator("NhwcMaxPool", domain=MICROSOFT)
@@ -174,9 +174,9 @@ def nhwc_max_pool(node: Node) -> Result:
 def conv_transpose(node: Node) -> Result:
     """`ConvTranspose` whose padding is an input."""
     pads = node.integers(2, "pads", "its padding")
-    given = node if pads is None else replace(node, attributes={**node.attributes, "pads": pads})
+    padded = node if pads is None else replace(node, attributes={**node.attributes, "pads": pads})
     bias = node.inputs[3:4] or [None]
-    return as_standard(given, "ConvTranspose", [*node.inputs[:2], *bias])
+    return as_standard(padded, "ConvTranspose", [*node.inputs[:2], *bias])
 
 
 @operator("CDist", domain=MICROSOFT)
@@ -199,8 +199,8 @@ def normalized(
     mean = r.mean(wide, [-1], keep=True)
     middle = wide - mean if centred else wide
     inverse = e.rsqrt(r.mean(middle * middle, [-1], keep=True) + epsilon)
-    found = e.convert(middle * inverse, x.dtype) * scale
-    return found if shift is None else found + shift, mean, inverse
+    result = e.convert(middle * inverse, x.dtype) * scale
+    return result if shift is None else result + shift, mean, inverse
 
 
 @operator("SkipLayerNormalization", "SkipSimplifiedLayerNormalization", domain=MICROSOFT)
@@ -230,22 +230,22 @@ def embed_layer_normalization(node: Node) -> Result:
     """The normalised sum of the embeddings of tokens, positions and segments."""
     tokens, segments, table = node.input(0), node.optional(1), node.optional(4)
     batch, length = tokens.shape
-    places, given = node.input(3), node.optional(8)
-    if given is None:
+    places, numbers = node.input(3), node.optional(8)
+    if numbers is None:
         positions = s.slice_axis(places, 0, 0, length)
     else:
-        positions = i.take(places, s.broadcast_to(given, tokens.shape), 0)
+        positions = i.take(places, s.broadcast_to(numbers, tokens.shape), 0)
     total = i.take(node.input(2), tokens, 0) + positions
     if segments is not None and table is not None:
         total = total + i.take(table, segments, 0)
-    found, _, _ = normalized(node, total, node.input(5), node.input(6))
+    result, _, _ = normalized(node, total, node.input(5), node.input(6))
     mask = node.optional(7)
     counts = (
         s.full(node.builder, [batch], 0, INT32)
         if mask is None
         else r.reduce(e.convert(e.equal(mask, 1), INT32), [1], "add")
     )
-    return [found, counts, total]
+    return [result, counts, total]
 
 
 # --- what ONNX has too ----------------------------------------------------------------------------

@@ -50,8 +50,8 @@ def attend(node: Node, of: Heads, bias: Value | None, softcap: float = 0.0) -> V
         scores = e.tanh(scores / softcap) * softcap
     if bias is not None:
         scores = scores + e.convert(bias, scores.dtype)
-    found = p.matmul(r.softmax(scores, 3), of.value)
-    return _joined(found)
+    result = p.matmul(r.softmax(scores, 3), of.value)
+    return _joined(result)
 
 
 def _joined(x: Value) -> Value:
@@ -167,9 +167,9 @@ def _self_attention(
         key = s.concatenate([s.index_axis(past, 0, 0), key], 2)
         value = s.concatenate([s.index_axis(past, 0, 1), value], 2)
     of = Heads(query, key, value)
-    found = attend(node, of, _bias(node, of, mask, added))
+    result = attend(node, of, _bias(node, of, mask, added))
     present = [s.stack([key, value], 0)] if node.outputs[1:2] == (True,) else []
-    return [found, *present]
+    return [result, *present]
 
 
 # --- attention of given queries, keys and values --------------------------------------------------
@@ -185,8 +185,8 @@ def multi_head_attention(node: Node) -> Result:
         key = s.concatenate([past[0], key], 2)
         value = s.concatenate([past[1], value], 2)
     of = Heads(query, key, value)
-    found = attend(node, of, _bias(node, of, node.optional(4), node.optional(5)))
-    return [found, key, value]
+    result = attend(node, of, _bias(node, of, node.optional(4), node.optional(5)))
+    return [result, key, value]
 
 
 def _given_heads(node: Node) -> list[Value]:
@@ -211,8 +211,8 @@ def _given_heads(node: Node) -> list[Value]:
     sizes = [heads * part.shape[-1] for part in parts]
     biases = s.split(bias, 0, sizes)
     return [
-        part + s.reshape(one, [1, heads, 1, part.shape[-1]])
-        for part, one in zip(parts, biases, strict=True)
+        part + s.reshape(bias, [1, heads, 1, part.shape[-1]])
+        for part, bias in zip(parts, biases, strict=True)
     ]
 
 
@@ -300,10 +300,10 @@ def rotate(x: Value, tables: tuple[Value, Value], positions: Value, *, interleav
     front, rest = s.split(x, -1, [2 * half, x.shape[-1] - 2 * half])
     if interleaved:
         pairs = s.reshape(front, [*front.shape[:-1], half, 2])
-        one, two = (s.index_axis(pairs, -1, number) for number in range(2))
+        first, second = (s.index_axis(pairs, -1, number) for number in range(2))
     else:
-        one, two = s.split(front, -1, [half, half])
-    turned = [one * cosine - two * sine, two * cosine + one * sine]
+        first, second = s.split(front, -1, [half, half])
+    turned = [first * cosine - second * sine, second * cosine + first * sine]
     if interleaved:
         joined = s.reshape(s.stack(turned, -1), front.shape)
     else:
@@ -323,5 +323,5 @@ def rotary_embedding(node: Node) -> Result:
     if positions.size == 1 and positions.rank == 1:
         steps = node.builder.constant(np.arange(length)[None], positions.dtype)
         positions = s.reshape(positions, [1, 1]) + steps
-    found = rotate(wide, tables, positions, interleaved=bool(node.get("interleaved", 0)))
-    return found if x.rank == 4 else _joined(found)
+    result = rotate(wide, tables, positions, interleaved=bool(node.get("interleaved", 0)))
+    return result if x.rank == 4 else _joined(result)

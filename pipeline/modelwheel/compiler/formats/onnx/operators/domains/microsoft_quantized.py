@@ -63,11 +63,11 @@ def add(node: Node) -> Result:
 @operator("QLinearMul", domain=MICROSOFT)
 def multiply(node: Node) -> Result:
     """A product, of which the whole numbers are multiplied first."""
-    one, two = (without_zero(node.input(n), _scalar(node.optional(n + 2))) for n in (0, 3))
+    left, right = (without_zero(node.input(n), _scalar(node.optional(n + 2))) for n in (0, 3))
     first, second, scale = (s.reshape(node.input(n), []) for n in (1, 4, 6))
     zero = _scalar(node.optional(7))
     dtype = node.input(0).dtype if zero is None else zero.dtype
-    return saturate(one * two * (first * second / scale), zero, dtype)
+    return saturate(left * right * (first * second / scale), zero, dtype)
 
 
 def _softmax(node: Node, x: Value) -> Value:
@@ -85,8 +85,8 @@ def _mean(node: Node, x: Value) -> Value:
 
 def _pool(node: Node, x: Value, op: str) -> Value:
     last = bool(node.get("channels_last", 0))
-    found = value(as_standard(node, op, [s.move_axis(x, -1, 1) if last else x]))
-    return s.move_axis(found, 1, -1) if last else found
+    result = value(as_standard(node, op, [s.move_axis(x, -1, 1) if last else x]))
+    return s.move_axis(result, 1, -1) if last else result
 
 
 _ON_ONE: dict[str, Callable[[Node, Value], Value]] = {
@@ -118,8 +118,8 @@ def concat(node: Node) -> Result:
 @operator("QLinearWhere", domain=MICROSOFT)
 def where(node: Node) -> Result:
     """Elements of one or the other input."""
-    found = e.select(node.input(0), _read(node, 1), _read(node, 4))
-    return _write(node, found, 7, node.input(1))
+    result = e.select(node.input(0), _read(node, 1), _read(node, 4))
+    return _write(node, result, 7, node.input(1))
 
 
 # --- products -------------------------------------------------------------------------------------
@@ -142,12 +142,12 @@ def q_gemm(node: Node) -> Result:
     scale_b = _columns(node.input(4), b)
     assert scale_b is not None
     scale = s.reshape(node.input(1), []) * scale_b * float(node.get("alpha", 1.0))
-    found = e.convert(total, FLOAT32) * scale
+    product = e.convert(total, FLOAT32) * scale
     if node.optional(7) is None:
-        return found
+        return product
     zero = _scalar(node.optional(8))
     dtype = a.dtype if zero is None else zero.dtype
-    return saturate(found / s.reshape(node.input(7), []), zero, dtype)
+    return saturate(product / s.reshape(node.input(7), []), zero, dtype)
 
 
 def dynamic(x: Value) -> tuple[Value, Value]:
@@ -168,8 +168,8 @@ def dynamic_mat_mul(node: Node) -> Result:
     b, bias = node.input(1), node.optional(4)
     scale = _columns(node.input(2), b)
     assert scale is not None
-    found = dynamic_product(node.input(0), without_zero(b, _columns(node.optional(3), b)), scale)
-    return found if bias is None else found + bias
+    product = dynamic_product(node.input(0), without_zero(b, _columns(node.optional(3), b)), scale)
+    return product if bias is None else product + bias
 
 
 @operator("MatMulIntegerToFloat", domain=MICROSOFT)
@@ -184,8 +184,8 @@ def to_float(node: Node) -> Result:
     else:
         scale, zero = s.reshape(scale, []), _scalar(zero)
     total = integer_product(without_zero(a, zero), without_zero(b, _columns(node.optional(5), b)))
-    found = e.convert(total, FLOAT32) * (scale * scale_b)
-    return found if bias is None else found + bias
+    product = e.convert(total, FLOAT32) * (scale * scale_b)
+    return product if bias is None else product + bias
 
 
 @operator("MatMulNBits", domain=MICROSOFT)
@@ -193,8 +193,8 @@ def few_bits(node: Node) -> Result:
     """The product with a matrix of packed integers of 2, 4 or 8 bits, which is unpacked here."""
     x, bias = node.input(0), node.optional(5)
     weights = node.builder.constant(_unpacked(node), x.dtype)
-    found = p.matmul(x, weights)
-    return found if bias is None else found + bias
+    product = p.matmul(x, weights)
+    return product if bias is None else product + bias
 
 
 def _unpacked(node: Node) -> Array:

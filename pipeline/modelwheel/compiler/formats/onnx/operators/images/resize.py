@@ -40,17 +40,17 @@ def resize(node: Node) -> Result:
     x, mode = node.input(0), _mode(node)
     value = x
     inside: Array = np.ones((1,) * x.rank, np.bool_)
-    for one in _axes(node, x.shape):
-        if not _changes(node, one):
+    for axis in _axes(node, x.shape):
+        if not _changes(node, axis):
             continue
-        positions = _positions(node, one)
+        positions = _positions(node, axis)
         if mode == "nearest":
-            value = _take(value, one, _nearest(node, one, positions))
+            value = _take(value, axis, _nearest(node, axis, positions))
         else:
-            value = _multiply(value, one, _matrix(node, one, positions))
+            value = _multiply(value, axis, _matrix(node, axis, positions))
         if _coordinates(node) == "tf_crop_and_resize":
-            kept = (positions >= 0) & (positions <= one.before - 1)
-            inside = inside & kept.reshape([-1 if n == one.axis else 1 for n in range(x.rank)])
+            kept = (positions >= 0) & (positions <= axis.before - 1)
+            inside = inside & kept.reshape([-1 if n == axis.axis else 1 for n in range(x.rank)])
     if value.dtype != x.dtype:
         value = e.convert(e.round_even(value), x.dtype)
     if not inside.all():
@@ -69,8 +69,8 @@ def _mode(node: Node) -> str:
 
 
 def _coordinates(node: Node) -> str:
-    found = node.get("coordinate_transformation_mode", "half_pixel")
-    return "asymmetric" if _old(node) else str(found)
+    mode = node.get("coordinate_transformation_mode", "half_pixel")
+    return "asymmetric" if _old(node) else str(mode)
 
 
 def _axes(node: Node, before: Sequence[int]) -> list[_Axis]:
@@ -89,7 +89,7 @@ def _axes(node: Node, before: Sequence[int]) -> list[_Axis]:
     if roi is None or roi.size != 2 * count:
         roi = np.array([0.0] * count + [1.0] * count)
     crops = _coordinates(node) == "tf_crop_and_resize"
-    found = []
+    axes = []
     if scales is None:
         assert sizes is not None, "neither sizes nor scales"
         after, factors = _from_sizes(node, before, chosen, [int(n) for n in sizes])
@@ -101,8 +101,8 @@ def _axes(node: Node, before: Sequence[int]) -> list[_Axis]:
             for a, span, scale in zip(chosen, spans, factors, strict=True)
         ]
     for n, (a, size, scale) in enumerate(zip(chosen, after, factors, strict=True)):
-        found.append(_Axis(a, before[a], size, scale, (float(roi[n]), float(roi[n + count]))))
-    return found
+        axes.append(_Axis(a, before[a], size, scale, (float(roi[n]), float(roi[n + count]))))
+    return axes
 
 
 def _from_sizes(
@@ -237,5 +237,5 @@ def _multiply(x: Value, axis: _Axis, matrix: Array) -> Value:
     """Sums over an axis with the weights of a matrix [after, before]."""
     wide = x if is_float(x.dtype) else e.convert(x, FLOAT32)
     weights = x.builder.constant(matrix, wide.dtype)
-    found = p.dot_general(wide, weights, ([axis.axis], [1]))
-    return s.move_axis(found, found.rank - 1, axis.axis)
+    product = p.dot_general(wide, weights, ([axis.axis], [1]))
+    return s.move_axis(product, product.rank - 1, axis.axis)

@@ -81,11 +81,11 @@ class Features:
             taps = [low + (number - 1) for number in range(4)]
             moved = [adjust(tap, extent) if adjust else tap for tap in taps]
             sides.append(list(zip(moved, weights, strict=True)))
-        found = [
+        rows = [
             self.weighted(image, [v for v, _ in pick], fold(e.multiply, [w for _, w in pick]))
             for pick in itertools.product(*sides)
         ]
-        return fold(e.add, found)
+        return fold(e.add, rows)
 
 
 def _cubic_weights(t: Value, a: float = -0.75) -> list[Value]:
@@ -118,7 +118,7 @@ def grid_sample(node: Node) -> Result:
         adjust = lambda v, n: _reflect(v, n, aligned=aligned)
     image = _numbers(x, places[0])
     if mode in ("cubic", "bicubic"):
-        found = features.cubic(image, places, adjust)
+        result = features.cubic(image, places, adjust)
     else:
         nearest = mode == "nearest"
         # The nearest pixel is chosen before the padding, as ONNX Runtime does.
@@ -127,10 +127,10 @@ def grid_sample(node: Node) -> Result:
             places = [adjust(v, n) for v, n in zip(places, features.extents, strict=True)]
         if nearest:
             ones = s.full(node.builder, places[0].shape, 1, kind)
-            found = features.weighted(image, [e.round_even(v) for v in places], ones)
+            result = features.weighted(image, [e.round_even(v) for v in places], ones)
         else:
-            found = features.linear(image, places)
-    return s.move_axis(found, found.rank - 1, 1)
+            result = features.linear(image, places)
+    return s.move_axis(result, result.rank - 1, 1)
 
 
 def _numbers(x: Value, places: Value) -> Value:
@@ -220,10 +220,10 @@ def max_roi_pool(node: Node) -> Result:
         [3],
         "maximum",
     )
-    found = r.reduce(
+    pooled = r.reduce(
         e.select(s.expand_dims(masks[1], (1, 2)), s.expand_dims(high, 3), lowest), [4], "maximum"
     )
-    return e.select(e.equal(found, lowest), 0, found)
+    return e.select(e.equal(pooled, lowest), 0, pooled)
 
 
 @operator("DeformConv")
@@ -241,15 +241,15 @@ def deform_conv(node: Node) -> Result:
         + node.builder.constant(_taps(node, kernel, offsets, axis), x.dtype)
         for axis in range(spatial)
     ]
-    found = Features.of(images).linear(_numbers(images, places[0]), places)
+    samples = Features.of(images).linear(_numbers(images, places[0]), places)
     mask = node.optional(4)
     if mask is not None:
-        found = found * s.reshape(mask, [batch * moved, taps, points, 1])
-    found = s.reshape(
-        s.transpose(found, [0, 3, 1, 2]), [batch, groups, kernel.shape[1] * taps, points]
+        samples = samples * s.reshape(mask, [batch * moved, taps, points, 1])
+    samples = s.reshape(
+        s.transpose(samples, [0, 3, 1, 2]), [batch, groups, kernel.shape[1] * taps, points]
     )
     weights = s.reshape(kernel, [groups, outputs // groups, kernel.shape[1] * taps])
-    product = s.reshape(p.matmul(weights, found), [batch, outputs, *offsets.shape[2:]])
+    product = s.reshape(p.matmul(weights, samples), [batch, outputs, *offsets.shape[2:]])
     from .sliding import with_bias
 
     return with_bias(product, node.optional(3))
@@ -264,5 +264,5 @@ def _taps(node: Node, kernel: Value, offsets: Value, axis: int) -> Array:
     pad = (node.get("pads", None) or [0] * (2 * spatial))[axis]
     tap = np.indices(sizes)[axis].reshape(-1, 1) * dilation
     point = np.indices(counts)[axis].reshape(1, -1) * stride - pad
-    found: Array = (tap + point).astype(np.float64)
-    return found
+    positions: Array = (tap + point).astype(np.float64)
+    return positions

@@ -56,8 +56,8 @@ def conv(node: Node) -> Result:
     """A convolution with a bias for each feature."""
     x, kernel, bias = node.input(0), node.input(1), node.optional(2)
     window = kernel_window(node, x, kernel.shape[2:])
-    found = p.convolution(x, kernel, window, node.get("group", 1))
-    return with_bias(found, bias)
+    result = p.convolution(x, kernel, window, node.get("group", 1))
+    return with_bias(result, bias)
 
 
 def with_bias(x: Value, bias: Value | None) -> Value:
@@ -298,13 +298,13 @@ def max_unpool(node: Node) -> Result:
 
     flat = s.full(node.builder, [math.prod([*x.shape[:2], *plain])], 0, x.dtype)
     indices = s.reshape(e.convert(places, INT64), [x.size, 1])
-    found = scatter_nd(flat, indices, s.flatten(x), "set")
-    found = s.reshape(found, [*x.shape[:2], *plain])
+    result = scatter_nd(flat, indices, s.flatten(x), "set")
+    result = s.reshape(result, [*x.shape[:2], *plain])
     if node.optional(2) is None:
-        return found
+        return result
     wanted = node.required(2, "its shape")  # places count in the plain result, which is filled up
-    more = [int(n) - m for n, m in zip(wanted, found.shape, strict=True)]
-    return s.pad(found, 0, [0] * x.rank, more)
+    more = [int(n) - m for n, m in zip(wanted, result.shape, strict=True)]
+    return s.pad(result, 0, [0] * x.rank, more)
 
 
 @operator("Col2Im")
