@@ -205,12 +205,12 @@ class Library:
 
     def reach(self, roots: Roots) -> Reach:
         """What runs from some roots."""
-        found = Reach()
+        reach = Reach()
         graph = self.bodies[GRAPH]
         start = list(graph.find(roots.tensors))
-        self._follow(found.values, graph.reach(start, control=False), roots.functions, values=True)
-        self._follow(found.runs, graph.reach(start, control=True), roots.functions, values=False)
-        return found
+        self._follow(reach.values, graph.reach(start, control=False), roots.functions, values=True)
+        self._follow(reach.runs, graph.reach(start, control=True), roots.functions, values=False)
+        return reach
 
     def _follow(
         self,
@@ -300,7 +300,7 @@ class Library:
         depth, deepest = self.depths[name] if name else 0, name
         while name:
             deepest = name
-            further = [called for found in self.bodies[name].calls for called in found]
+            further = [called for names in self.bodies[name].calls for called in names]
             name = max(further, key=self.depths.__getitem__, default="")
         return min(size, _MANY), depth, deepest
 
@@ -328,13 +328,15 @@ def _functions_in(value: Any) -> Iterator[str]:
 
 
 def _read_gradients(library: Any) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    gradients: dict[str, list[str]] = {}
     for gradient in library.gradient:
-        found.setdefault(f"function {gradient.function_name}", []).append(gradient.gradient_func)
+        gradients.setdefault(f"function {gradient.function_name}", []).append(
+            gradient.gradient_func
+        )
     for gradient in library.registered_gradients:
-        found.setdefault(f"op {gradient.registered_op_type}", []).append(gradient.gradient_func)
+        gradients.setdefault(f"op {gradient.registered_op_type}", []).append(gradient.gradient_func)
     functions = {function.signature.name for function in library.function}
-    return {key: [name for name in names if name in functions] for key, names in found.items()}
+    return {key: [name for name in names if name in functions] for key, names in gradients.items()}
 
 
 def _damage(what: str) -> UnsupportedModelError:

@@ -52,8 +52,8 @@ def _passed(
     if definition.op in functions:
         names.append(definition.op)
     # The shape of what a loop changes may differ from that of its first value.
-    given = operation.outputs if definition.op in _LOOPS else operation.inputs
-    tensors = tuple(tensors_of(given[definition.op in _BRANCHES :]))
+    values = operation.outputs if definition.op in _LOOPS else operation.inputs
+    tensors = tuple(tensors_of(values[definition.op in _BRANCHES :]))
     for name in names:
         if name in functions:
             expected = [argument.type for argument in functions[name].signature.input_arg]
@@ -64,15 +64,15 @@ def _passed(
                 yield name, tuple(Tensor(kind, None) for kind in types)
 
 
-def _in_common(one: tuple[Tensor, ...], other: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+def _in_common(left: tuple[Tensor, ...], right: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     """What holds for two calls of the same function."""
     shapes = [
         tf.TensorShape(a.shape).most_specific_compatible_shape(tf.TensorShape(b.shape))
-        for a, b in zip(one, other, strict=True)
+        for a, b in zip(left, right, strict=True)
     ]
     return tuple(
         Tensor(a.dtype, None if s.rank is None else tuple(s.as_list()))
-        for a, s in zip(one, shapes, strict=True)
+        for a, s in zip(left, shapes, strict=True)
     )
 
 

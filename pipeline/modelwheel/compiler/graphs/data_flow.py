@@ -156,7 +156,7 @@ class Flow:
         # These operations have single inputs before any list, so positions are those of arguments.
         positions = [n for n in _resource_positions(node.op) if n < len(node.input)]
         waiting = [(function, node.input[n]) for n in positions]
-        found, seen = set(), set()
+        targets, seen = set(), set()
         while waiting:
             function, tensor = place = waiting.pop()
             if place in seen:
@@ -167,14 +167,14 @@ class Flow:
                 waiting += self._passed(function, tensor)
             elif source.op in _RESOURCES:
                 if function == GRAPH:
-                    found.add(source.name)
+                    targets.add(source.name)
             elif source.op in LOOPS:
                 waiting.append((function, source.input[_output(tensor)]))
             elif source.op in _PASSES_ON:
                 inputs = [name for name in source.input if not is_control(name)]
                 chosen = {"Merge": inputs, "IdentityN": inputs[_output(tensor) :][:1]}
                 waiting += [(function, name) for name in chosen.get(source.op, inputs[:1])]
-        return frozenset(found)
+        return frozenset(targets)
 
     def unread(
         self, outputs: Iterable[str], writes: Iterable[Write], read: Iterable[str] = ()
@@ -262,7 +262,7 @@ def _without(inputs: Iterable[str], removed: Mapping[str, Any]) -> list[str]:
     while waiting:
         name = waiting.pop()
         if is_control(name) and node_name(name) in removed:
-            waiting += [one for one in removed[node_name(name)].input if is_control(one)]
+            waiting += [tensor for tensor in removed[node_name(name)].input if is_control(tensor)]
         else:
             kept[name] = None
     data = [name for name in inputs if not is_control(name)]

@@ -62,10 +62,10 @@ def output_types(node: Any, graph: Graph) -> list[int] | None:
 
 def _argument_types(argument: Any, attributes: Mapping[str, Any]) -> list[int]:
     if argument.type_list_attr:
-        found = attributes.get(argument.type_list_attr)
-        return list(found.list.type) if found is not None else []
-    found = attributes.get(argument.type_attr)
-    kind = argument.type or (found.type if found is not None else types_pb2.DT_INVALID)
+        attribute = attributes.get(argument.type_list_attr)
+        return list(attribute.list.type) if attribute is not None else []
+    attribute = attributes.get(argument.type_attr)
+    kind = argument.type or (attribute.type if attribute is not None else types_pb2.DT_INVALID)
     if not argument.number_attr:
         return [kind]
     number = attributes.get(argument.number_attr)

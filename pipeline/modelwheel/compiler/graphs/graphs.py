@@ -89,18 +89,20 @@ def layer_name(node: str) -> str:
     return "/".join(parts[:-1]) or parts[-1]
 
 
-def call_function(node: Any, function: str, given: Sequence[int], results: Sequence[int]) -> None:
+def call_function(
+    node: Any, function: str, arguments: Sequence[int], results: Sequence[int]
+) -> None:
     """Makes a node call a function of its inputs instead of what it does.
 
     Args:
         node: It is changed, but for its name and inputs.
         function: The name of a function in the library.
-        given: Types of its arguments, by their numbers in types.proto.
+        arguments: Types of its arguments, by their numbers in types.proto.
         results: Types of its results.
     """
     node.op = "PartitionedCall"
     node.attr.clear()
-    node.attr["Tin"].list.type.extend(given)
+    node.attr["Tin"].list.type.extend(arguments)
     node.attr["Tout"].list.type.extend(results)
     node.attr["f"].func.name = function
 

@@ -67,8 +67,8 @@ def _holders(functions: Any) -> frozenset[str]:
         name: {used for node in function.node_def for used in (node.op, *_references(node))}
         for name, function in functions.items()
     }
-    while found := {name for name in uses.keys() - holders if uses[name] & holders}:
-        holders |= found
+    while callers := {name for name in uses.keys() - holders if uses[name] & holders}:
+        holders |= callers
     return frozenset(holders)
 
 

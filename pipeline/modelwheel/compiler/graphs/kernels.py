@@ -85,7 +85,7 @@ def supported_ops() -> tuple[SupportedOp, ...]:
         if op not in _FROZEN and op_def_registry.get(op) is not None
     ]
     ops += [SupportedOp(op=op, removed=True) for op in _FROZEN]
-    return tuple(sorted(ops, key=lambda found: found.op))
+    return tuple(sorted(ops, key=lambda op: op.op))
 
 
 def _accepted_types(kernels: list[dict[str, frozenset[int]]]) -> dict[str, tuple[str, ...]]:

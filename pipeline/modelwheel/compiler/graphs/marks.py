@@ -50,8 +50,8 @@ def _layer_of(function: Any) -> Mark:
     layer = _LAYER.fullmatch(value.decode("utf-8", "replace"))
     if layer is None:
         return Mark("", {})
-    given = [name for name in _LAYER_ATTRIBUTES if name in function.attr]
-    return Mark(f"keras.{layer[1]}", {name: _value(function.attr[name]) for name in given})
+    names = [name for name in _LAYER_ATTRIBUTES if name in function.attr]
+    return Mark(f"keras.{layer[1]}", {name: _value(function.attr[name]) for name in names})
 
 
 def _value(attribute: Any) -> AttributeValue | None:

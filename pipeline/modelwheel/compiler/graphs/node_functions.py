@@ -37,17 +37,21 @@ class NodeFunctions:
             distinct: What `build` depends on beside the operation and the attributes.
         """
         operation = op_def_registry.get(node.op)
-        types = [one.type or node.attr[one.type_attr].type for one in operation.input_arg]
+        types = [
+            argument.type or node.attr[argument.type_attr].type for argument in operation.input_arg
+        ]
         key = (node.op, *types, _attributes(node), distinct)
         if key not in self._made:
-            specs = [tf.TensorSpec(None, tf.dtypes.as_dtype(one)) for one in types]
+            specs = [tf.TensorSpec(None, tf.dtypes.as_dtype(kind)) for kind in types]
             traced = tf.function(build, autograph=False).get_concrete_function(*specs)
             definition = self._library.add()
             definition.CopyFrom(traced.function_def)
             definition.signature.name = f"{self._prefix}_{node.op}_{len(self._made)}"
             self._made[key] = definition
         signature = self._made[key].signature
-        call_function(node, signature.name, types, [one.type for one in signature.output_arg])
+        call_function(
+            node, signature.name, types, [argument.type for argument in signature.output_arg]
+        )
         if is_function(body):
             for number, result in enumerate(operation.output_arg[: len(signature.output_arg)]):
                 rename_tensor(body, f"{node.name}:{result.name}:0", f"{node.name}:output:{number}")

@@ -42,11 +42,11 @@ def replace_random_numbers(graph_def: Any) -> None:
                 types = (t.dtype.name for t in (*traced.inputs, *traced.outputs))
                 name = "_".join((node.op, *types))
                 made.setdefault(name, traced)
-                given, results = (
+                arguments, results = (
                     [t.dtype.as_datatype_enum for t in tensors]
                     for tensors in (traced.inputs, traced.outputs)
                 )
-                call_function(node, name, given, results)
+                call_function(node, name, arguments, results)
     for name, traced in made.items():
         definition = library.add()
         definition.CopyFrom(traced.function_def)

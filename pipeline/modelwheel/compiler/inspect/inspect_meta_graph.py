@@ -111,12 +111,12 @@ def _inspect(
         s.key: _writes(meta_graph, library, s.key, reached[s.key], declared) for s in signatures
     }
     sizes = Sizes(library, (node for names in feeds.values() for node in names.values()))
-    found = {key: _found(library, sizes, reach) for key, reach in reached.items()}
+    findings = {key: _found(library, sizes, reach) for key, reach in reached.items()}
     return Inspection(
         written_by=meta_graph.meta_info_def.tensorflow_version,
         tags=tuple(meta_graph.meta_info_def.tags),
         signatures=tuple(
-            _with_valid_values(s, feeds[s.key], found[s.key].demands) for s in signatures
+            _with_valid_values(s, feeds[s.key], findings[s.key].demands) for s in signatures
         ),
         ops=tuple(_tabulate(_Model(meta_graph, library), reached, loading, writes)),
         assets=tuple(sorted(asset.filename for asset in meta_graph.asset_file_def)),
@@ -127,8 +127,8 @@ def _inspect(
         composites={
             key: names for key, reach in reached.items() if (names := _composites(library, reach))
         },
-        training={key: found.training for key, found in writes.items() if found.training},
-        costs={key: _cost(library, reach, found[key]) for key, reach in reached.items()},
+        training={key: write.training for key, write in writes.items() if write.training},
+        costs={key: _cost(library, reach, findings[key]) for key, reach in reached.items()},
         loading=_cost(library, loading, _found(library, sizes, loading)),
         largest=largest_stored(library, variables),
     )
@@ -171,7 +171,7 @@ def _found(library: Library, sizes: Sizes, reach: Reach) -> Found:
     return sizes.of(reach, library.inlined(reach)[1])
 
 
-def _cost(library: Library, reach: Reach, found: Found) -> Cost:
+def _cost(library: Library, reach: Reach, findings: Found) -> Cost:
     nodes, depth, deepest = library.inlined(reach)
     for function, numbers in reach.runs.items():
         body = library.bodies[function]
@@ -185,9 +185,9 @@ def _cost(library: Library, reach: Reach, found: Found) -> Cost:
         nodes=nodes,
         depth=depth,
         deepest=deepest,
-        largest=found.largest,
-        loops=found.long_loops,
-        constants=tuple(found.constants.values()),
+        largest=findings.largest,
+        loops=findings.long_loops,
+        constants=tuple(findings.constants.values()),
     )
 
 

@@ -70,21 +70,21 @@ def select_graph(saved_model: Any, tags: Sequence[str] = ()) -> Any:
     """
     graphs = saved_model.meta_graphs
     wanted = set(tags or [_SERVE])
-    found = [graph for graph in graphs if set(graph.meta_info_def.tags) == wanted]
-    if not tags and not found:
-        found = [graph for graph in graphs if _SERVE in graph.meta_info_def.tags] or list(graphs)
-    if len(found) != 1:
+    matches = [graph for graph in graphs if set(graph.meta_info_def.tags) == wanted]
+    if not tags and not matches:
+        matches = [graph for graph in graphs if _SERVE in graph.meta_info_def.tags] or list(graphs)
+    if len(matches) != 1:
         sets = ", ".join(f"[{', '.join(graph.meta_info_def.tags)}]" for graph in graphs)
         problem = (
             f"no graph with the tags [{', '.join(tags)}]"
-            if tags and not found
-            else f"{len(found)} graphs that could be meant"
+            if tags and not matches
+            else f"{len(matches)} graphs that could be meant"
         )
         raise UnsupportedModelError(
             f"the SavedModel has {problem}; set source.tags to the tags of one of its graphs: "
             f"{sets or 'it has none'}"
         )
-    return found[0]
+    return matches[0]
 
 
 def read_signatures(meta_graph: Any) -> tuple[SignatureInfo, ...]:

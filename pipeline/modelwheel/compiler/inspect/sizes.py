@@ -89,36 +89,36 @@ class Sizes:
 
     def of(self, reach: Reach, depth: int) -> Found:
         """The largest tensor among what runs, loops that may be endless, demands on the inputs."""
-        found = Found()
+        findings = Found()
         self._counted[GRAPH] = reach.values[GRAPH]
         if depth <= MAX_CALL_DEPTH:  # otherwise it is refused for that
             graph = self._library.bodies[GRAPH]
             numbers = [number for number in graph.order if number in reach.runs[GRAPH]]
-            self._walk(graph, numbers, (), found)
+            self._walk(graph, numbers, (), findings)
             # Those that TensorFlow reaches in another way than by the graph.
             for name in reach.runs:
                 if name != GRAPH and not any(key[0] == name for key in self._calls):
                     arguments = (UNKNOWN,) * len(self._library.bodies[name].arguments)
-                    found.add(self._call(name, arguments)[1])
-        return found
+                    findings.add(self._call(name, arguments)[1])
+        return findings
 
     def _call(self, name: str, arguments: tuple[Tensor, ...]) -> _Results:
         key = (name, arguments)
         if key not in self._calls:
-            body, found = self._library.bodies[name], Found()
+            body, findings = self._library.bodies[name], Found()
             count = len(body.arguments)
             padded = (arguments + (UNKNOWN,) * count)[:count]
-            known = self._walk(body, body.order, padded, found)
+            known = self._walk(body, body.order, padded, findings)
             results = tuple(
                 self._read(body, tensor, padded, known) for tensor in self._library.results(name)
             )
-            self._calls[key] = results, found
+            self._calls[key] = results, findings
         return self._calls[key]
 
     # --- nodes ------------------------------------------------------------------------------------
 
     def _walk(
-        self, body: Body, numbers: Iterable[int], arguments: Sequence[Tensor], found: Found
+        self, body: Body, numbers: Iterable[int], arguments: Sequence[Tensor], findings: Found
     ) -> dict[int, tuple[Tensor, ...]]:
         known: dict[int, tuple[Tensor, ...]] = {}
         for number in numbers:
@@ -138,11 +138,11 @@ class Sizes:
                 for tensor in body.tensors[number]
                 if tensor[0] != "^"
             ]
-            outputs = self._evaluate(body, number, inputs, found)
-            known[number] = outputs = self._follow(body, number, inputs, outputs, found)
+            outputs = self._evaluate(body, number, inputs, findings)
+            known[number] = outputs = self._follow(body, number, inputs, outputs, findings)
             for output in outputs:
                 if output.shape:
-                    found.size(body, number, output.elements)
+                    findings.size(body, number, output.elements)
         return known
 
     def _follow(
@@ -151,7 +151,7 @@ class Sizes:
         number: int,
         inputs: list[Tensor],
         outputs: tuple[Tensor, ...],
-        found: Found,
+        findings: Found,
     ) -> tuple[Tensor, ...]:
         """The outputs with their origins; what the node demands of the inputs is added."""
         name = body.names[number]
@@ -163,7 +163,7 @@ class Sizes:
         if not any(tensor.data for tensor in inputs):
             return outputs
         if number in self._counting(body):
-            found.need_constants(body.nodes[number], inputs)
+            findings.need_constants(body.nodes[number], inputs)
         node = body.nodes[number]
         origins = () if body.calls[number] else carry(node, inputs, len(outputs))
         if closes_loop(body, number):
@@ -172,9 +172,9 @@ class Sizes:
             results = origins[0] if origins else ()
             condition = self._decides(body, number)
             demands = find_demands(node, name, inputs, results, condition=condition)
-            join_demands(found.demands, demands)
+            join_demands(findings.demands, demands)
             if body.ops[number] == MODULE_OP:
-                join_demands(found.demands, demands_of(body.nodes[number], name, inputs))
+                join_demands(findings.demands, demands_of(body.nodes[number], name, inputs))
         if body.calls[number]:
             return outputs
         data, compared = body.ops[number] not in SHAPE_ONLY, follow_compared(node.op, inputs)
@@ -232,16 +232,16 @@ class Sizes:
         return 0 if definition is None else count_outputs(node, definition, output)
 
     def _evaluate(
-        self, body: Body, number: int, inputs: list[Tensor], found: Found
+        self, body: Body, number: int, inputs: list[Tensor], findings: Found
     ) -> tuple[Tensor, ...]:
         op, node = body.ops[number], body.nodes[number]
         if op == "Const":
             return (self._constant(body, number),)
         if op == MODULE_OP:
-            self._add_module(body, number, found)
+            self._add_module(body, number, findings)
         called = body.calls[number]
         if called:
-            return self._evaluate_call(body, number, inputs, found)
+            return self._evaluate_call(body, number, inputs, findings)
         if op in _SAME and inputs and (inputs[0].value is None or op not in _FOLDED):
             return (replace(inputs[0], value=None, bounds=follow_bounds(node, inputs)),)
         if op in SPECIAL:
@@ -249,26 +249,26 @@ class Sizes:
         if op == "LoopCond":
             turns = self._frame(body, number).count
             if turns != 0:
-                found.loop(body.names[number], body.name, turns)
+                findings.loop(body.names[number], body.name, turns)
         folded = fold(node, inputs)
         if folded is not None:
             return (folded,)
-        return self._infer(op, node, inputs, found, (body, number))
+        return self._infer(op, node, inputs, findings, (body, number))
 
-    def _add_module(self, body: Body, number: int, found: Found) -> None:
+    def _add_module(self, body: Body, number: int, findings: Found) -> None:
         """Sizes and loops in a StableHLO module."""
         name, cost = body.names[number], cost_of(body.nodes[number])
         if cost.largest is not None:
-            found.size(body, number, cost.largest.elements)
+            findings.size(body, number, cost.largest.elements)
         for loop in cost.loops:
-            found.loop(name, body.name, loop.turns)
+            findings.loop(name, body.name, loop.turns)
 
     def _infer(
         self,
         op: str,
         node: Any,
         inputs: list[Tensor],
-        found: Found,
+        findings: Found,
         place: tuple[Body, int],
     ) -> tuple[Tensor, ...]:
         dynamic = any(i.dynamic for i in inputs) or op.startswith(_RANDOM)
@@ -276,7 +276,7 @@ class Sizes:
         if op_def_registry.get(op) is None or (effect_of(op) and op not in READABLE):
             return (Tensor(dynamic=True),)
         if op in ("TensorListReserve", "TensorArrayV3"):
-            found.size(*place, reserved(op, inputs))
+            findings.size(*place, reserved(op, inputs))
         shapes = self._shapes.infer(node, inputs) or (None,)
         bounds = follow_bounds(node, inputs)
         counts = op == "Range" or (op in _RESHAPES and inputs[0].positions)
@@ -293,18 +293,18 @@ class Sizes:
     # --- calls ------------------------------------------------------------------------------------
 
     def _evaluate_call(
-        self, body: Body, number: int, inputs: list[Tensor], found: Found
+        self, body: Body, number: int, inputs: list[Tensor], findings: Found
     ) -> tuple[Tensor, ...]:
         op, called = body.ops[number], body.calls[number]
         arguments = tuple(inputs)
         if op in _CALLS or op in self._library.definitions:
             results, met = self._call(called[-1] if op not in _CALLS else called[0], arguments)
-            found.add(met)
+            findings.add(met)
             return results
         if op in _BRANCHES:
             outcomes = [self._call(name, arguments[1:]) for name in called]
             for _, met in outcomes:
-                found.add(met)
+                findings.add(met)
             # The branches may be one function, named twice.
             dynamic = not inputs or inputs[0].dynamic
             joined = reduce(join_all, (results for results, _ in outcomes))
@@ -313,13 +313,13 @@ class Sizes:
                 for t in joined
             )
         if op in _WHILE:
-            return self._evaluate_while(body, number, arguments, found)
+            return self._evaluate_while(body, number, arguments, findings)
         for name in called:
-            found.add(self._call(name, ())[1])
+            findings.add(self._call(name, ())[1])
         return (Tensor(dynamic=True),)
 
     def _evaluate_while(
-        self, body: Body, number: int, inputs: tuple[Tensor, ...], found: Found
+        self, body: Body, number: int, inputs: tuple[Tensor, ...], findings: Found
     ) -> tuple[Tensor, ...]:
         node = body.nodes[number]
         condition, turn = node.attr["cond"].func.name, node.attr["body"].func.name
@@ -337,7 +337,7 @@ class Sizes:
         turns = Turns(1)
         if not again.dynamic:
             turns = count_turns(self, loop)
-            found.loop(body.names[number], body.name, turns.count)
+            findings.loop(body.names[number], body.name, turns.count)
             inside = _bounded(state, turns.within)
         else:  # what changes in its turns depends on inputs too
             inside = tuple(
@@ -346,8 +346,8 @@ class Sizes:
             )
         if inside != state:
             met = self._call(turn, inside)[1]
-        found.add(of_condition, turns.count or 1)
-        found.add(met, turns.count or 1)
+        findings.add(of_condition, turns.count or 1)
+        findings.add(met, turns.count or 1)
         results = _bounded(state, turns.after)
         return tuple(replace(t, dynamic=t.dynamic or again.dynamic) for t in results)
 
@@ -382,7 +382,7 @@ class Sizes:
         if condition is None:
             return UNKNOWN
         turns = self._frame(body, condition)
-        bounds = hull(found.get(number) for found in (turns.within, turns.after))
+        bounds = hull(limits.get(number) for limits in (turns.within, turns.after))
         return Tensor(bounds=bounds)
 
     def evaluate(
@@ -393,19 +393,19 @@ class Sizes:
         if number is None:
             return arguments.get(body.arguments[node_name(tensor)], UNKNOWN)
         count = len(body.arguments)
-        given = [arguments.get(index, UNKNOWN) for index in range(count)]
+        values = [arguments.get(index, UNKNOWN) for index in range(count)]
         known: dict[int, tuple[Tensor, ...]] = {n: (t,) for n, t in merged.items()}
         for step in _slice(body, number, merged):
             self._trials -= 1
             if self._trials < 0:
                 return UNKNOWN
             inputs = [
-                self._read(body, read, given, known)
+                self._read(body, read, values, known)
                 for read in body.tensors[step]
                 if read[0] != "^"
             ]
             known[step] = self._value(body, step, inputs)
-        return self._read(body, tensor, given, known)
+        return self._read(body, tensor, values, known)
 
     def _value(self, body: Body, number: int, inputs: list[Tensor]) -> tuple[Tensor, ...]:
         op = body.ops[number]
@@ -436,9 +436,9 @@ class Sizes:
         return self._evaluate_call(body, number, inputs, Found())
 
     def _try_function(self, name: str, arguments: Sequence[Tensor]) -> tuple[Tensor, ...]:
-        body, given = self._library.bodies[name], dict(enumerate(arguments))
+        body, tensors = self._library.bodies[name], dict(enumerate(arguments))
         return tuple(
-            self.evaluate(body, tensor, given, {}) for tensor in self._library.results(name)
+            self.evaluate(body, tensor, tensors, {}) for tensor in self._library.results(name)
         )
 
 

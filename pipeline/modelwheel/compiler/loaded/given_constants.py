@@ -28,10 +28,10 @@ def convert_constant(value: Any, dtype: int, name: str) -> np.ndarray[Any, Any]:
     """
     wanted = np.dtype(tf.dtypes.as_dtype(dtype).as_numpy_dtype) if dtype else None
     try:
-        found = np.asarray(value)
-        converted = found if wanted is None else found.astype(wanted)
-        exact = wanted is None or found.dtype.kind in _KINDS.get(wanted.kind, "")
-        exact = exact and (converted.dtype.kind not in "iu" or bool(np.all(converted == found)))
+        array = np.asarray(value)
+        converted = array if wanted is None else array.astype(wanted)
+        exact = wanted is None or array.dtype.kind in _KINDS.get(wanted.kind, "")
+        exact = exact and (converted.dtype.kind not in "iu" or bool(np.all(converted == array)))
     except (ValueError, TypeError, OverflowError):
         exact = False
     if not exact:

@@ -71,8 +71,8 @@ def reason_of(error: Exception) -> str:
         return "it is nested too deeply"
     if isinstance(error, KeyError):  # its text is the key alone
         return f"{one_line(str(error))[:_SHOWN]} is missing or unknown"
-    said = one_line(cause_of(str(error)))[:_SHOWN]
-    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+    message = one_line(cause_of(str(error)))[:_SHOWN]
+    return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 
 def _is_of_machine(error: Exception) -> bool:

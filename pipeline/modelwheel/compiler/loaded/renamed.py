@@ -42,8 +42,10 @@ class RenamedModel:
 
     def __call__(self, inputs: Arrays) -> Arrays:
         """See `LoadedModel`."""
-        given = {tensor.name: inputs[self._new(tensor.name)] for tensor in self.loaded.info.inputs}
-        return self._rename(self.loaded(given), self.info.outputs)
+        renamed = {
+            tensor.name: inputs[self._new(tensor.name)] for tensor in self.loaded.info.inputs
+        }
+        return self._rename(self.loaded(renamed), self.info.outputs)
 
     def graph(self, shapes: StaticShapes, keep: Collection[str] = ()) -> SignatureGraph:
         """See `LoadedModel`."""

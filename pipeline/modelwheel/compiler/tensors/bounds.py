@@ -37,7 +37,7 @@ def follow_bounds(node: Any, inputs: Sequence[Tensor]) -> Bounds | None:
         return _TRUTHS[op](*map(bounds_of, inputs))
     every = [bounds_of(tensor) for tensor in inputs]
     if op in _CLAMPS and node.attr["T"].type in _INTEGERS:
-        every = [found or _RANGES[node.attr["T"].type] for found in every]
+        every = [bounds or _RANGES[node.attr["T"].type] for bounds in every]
     if not every or None in every:
         return None
     if op == "Cast":
@@ -45,18 +45,18 @@ def follow_bounds(node: Any, inputs: Sequence[Tensor]) -> Bounds | None:
     return _within(node.attr["T"].type, _ARITHMETIC[op](*every)) if op in _ARITHMETIC else None
 
 
-def _within(kind: int, found: Bounds | None) -> Bounds | None:
+def _within(kind: int, bounds: Bounds | None) -> Bounds | None:
     """None for what the type does not hold; what it becomes then is not followed."""
     low, high = _RANGES.get(kind, (0, -1))
-    return found if found is not None and low <= found[0] <= found[1] <= high else None
+    return bounds if bounds is not None and low <= bounds[0] <= bounds[1] <= high else None
 
 
 def hull(every: Any) -> Bounds | None:
     """What contains all of some bounds."""
-    found = list(every)
-    if not found or None in found:
+    known = list(every)
+    if not known or None in known:
         return None
-    return min(low for low, _ in found), max(high for _, high in found)
+    return min(low for low, _ in known), max(high for _, high in known)
 
 
 _RANGES = {
@@ -92,71 +92,71 @@ _PASSED = {
 }
 
 
-def _multiply(one: Bounds, other: Bounds) -> Bounds:
-    products = [a * b for a, b in product(one, other)]
+def _multiply(left: Bounds, right: Bounds) -> Bounds:
+    products = [a * b for a, b in product(left, right)]
     return min(products), max(products)
 
 
-def _divide(one: Bounds, other: Bounds) -> Bounds | None:
+def _divide(left: Bounds, right: Bounds) -> Bounds | None:
     """Rounded down."""
-    if other[0] <= 0:
+    if right[0] <= 0:
         return None
-    quotients = [a // b for a, b in product(one, other)]
+    quotients = [a // b for a, b in product(left, right)]
     return min(quotients), max(quotients)
 
 
-def _modulo(one: Bounds, other: Bounds) -> Bounds | None:
-    if other[0] <= 0:
+def _modulo(left: Bounds, right: Bounds) -> Bounds | None:
+    if right[0] <= 0:
         return None
     # Numbers that are not wrapped stay as they are.
-    return one if one[0] >= 0 and one[1] < other[0] else (0, other[1] - 1)
+    return left if left[0] >= 0 and left[1] < right[0] else (0, right[1] - 1)
 
 
-def _absolute(one: Bounds) -> Bounds:
-    low, high = sorted(map(abs, one))
-    return (0 if one[0] < 0 < one[1] else low), high
+def _absolute(bounds: Bounds) -> Bounds:
+    low, high = sorted(map(abs, bounds))
+    return (0 if bounds[0] < 0 < bounds[1] else low), high
 
 
-def _less(one: Bounds | None, other: Bounds | None) -> Bounds:
-    if one is None or other is None:
+def _less(left: Bounds | None, right: Bounds | None) -> Bounds:
+    if left is None or right is None:
         return _EITHER
-    return int(one[1] < other[0]), int(one[0] < other[1])
+    return int(left[1] < right[0]), int(left[0] < right[1])
 
 
-def _less_equal(one: Bounds | None, other: Bounds | None) -> Bounds:
-    return _not(_less(other, one))
+def _less_equal(left: Bounds | None, right: Bounds | None) -> Bounds:
+    return _not(_less(right, left))
 
 
-def _equal(one: Bounds | None, other: Bounds | None) -> Bounds:
-    if one is None or other is None:
+def _equal(left: Bounds | None, right: Bounds | None) -> Bounds:
+    if left is None or right is None:
         return _EITHER
-    return int(one[0] == one[1] == other[0] == other[1]), int(
-        one[0] <= other[1] and other[0] <= one[1]
+    return int(left[0] == left[1] == right[0] == right[1]), int(
+        left[0] <= right[1] and right[0] <= left[1]
     )
 
 
-def _not(one: Bounds | None) -> Bounds:
-    low, high = one or _EITHER
+def _not(bounds: Bounds | None) -> Bounds:
+    low, high = bounds or _EITHER
     return 1 - high, 1 - low
 
 
-def _and(one: Bounds | None, other: Bounds | None) -> Bounds:
-    (low, high), (lower, higher) = one or _EITHER, other or _EITHER
+def _and(left: Bounds | None, right: Bounds | None) -> Bounds:
+    (low, high), (lower, higher) = left or _EITHER, right or _EITHER
     return min(low, lower), min(high, higher)
 
 
-def _or(one: Bounds | None, other: Bounds | None) -> Bounds:
-    (low, high), (lower, higher) = one or _EITHER, other or _EITHER
+def _or(left: Bounds | None, right: Bounds | None) -> Bounds:
+    (low, high), (lower, higher) = left or _EITHER, right or _EITHER
     return max(low, lower), max(high, higher)
 
 
 _TRUTHS: dict[str, _Bounded] = {
     "Less": _less,
     "LessEqual": _less_equal,
-    "Greater": lambda one, other: _less(other, one),
-    "GreaterEqual": lambda one, other: _less_equal(other, one),
+    "Greater": lambda left, right: _less(right, left),
+    "GreaterEqual": lambda left, right: _less_equal(right, left),
     "Equal": _equal,
-    "NotEqual": lambda one, other: _not(_equal(one, other)),
+    "NotEqual": lambda left, right: _not(_equal(left, right)),
     "LogicalAnd": _and,
     "LogicalOr": _or,
     "LogicalNot": _not,
@@ -177,30 +177,30 @@ _ARITHMETIC: dict[str, _Bounded] = {
 }
 
 
-def join(one: Tensor, other: Tensor) -> Tensor:
+def join(left: Tensor, right: Tensor) -> Tensor:
     """What is known about a tensor that may be either."""
-    if one == other:
-        return one
+    if left == right:
+        return left
     shape = None
-    if one.shape is not None and other.shape is not None and len(one.shape) == len(other.shape):
-        pairs = zip(one.shape, other.shape, strict=True)
+    if left.shape is not None and right.shape is not None and len(left.shape) == len(right.shape):
+        pairs = zip(left.shape, right.shape, strict=True)
         shape = tuple(a if a == b else None for a, b in pairs)
-    value = one.value if one.shape == shape and one.value == other.value else None
+    value = left.value if left.shape == shape and left.value == right.value else None
     return Tensor(
         shape,
         value,
-        one.dynamic or other.dynamic,
-        one.handle if one.handle == other.handle else None,
-        unite((one.origins, other.origins)),
-        one.data or other.data,
-        hull(map(bounds_of, (one, other))) if value is None else None,
+        left.dynamic or right.dynamic,
+        left.handle if left.handle == right.handle else None,
+        unite((left.origins, right.origins)),
+        left.data or right.data,
+        hull(map(bounds_of, (left, right))) if value is None else None,
     )
 
 
 def join_all(ones: Sequence[Tensor], others: Sequence[Tensor]) -> tuple[Tensor, ...]:
     """The same for the results of two functions."""
     padded = [*others, *[UNKNOWN] * (len(ones) - len(others))]
-    return tuple(join(one, other) for one, other in zip(ones, padded, strict=False))
+    return tuple(join(left, right) for left, right in zip(ones, padded, strict=False))
 
 
 def forget(tensor: Tensor) -> Tensor:

@@ -30,12 +30,12 @@ def move(
     take = _TAKES.get(op)
     moved = []
     for number in range(outputs):
-        found: tuple[int, int, bool] | None = None
+        part: tuple[int, int, bool] | None = None
         if width is not None and take is not None and source.shape is not None:
             # Constants of a hostile model may have any shape and sign, and nodes any number of inputs.
             with suppress(ValueError, IndexError):
-                found = take(node, inputs, number)
-        moved.append(tuple(take_part(origin, found, width) for origin in source.origins))
+                part = take(node, inputs, number)
+        moved.append(tuple(take_part(origin, part, width) for origin in source.origins))
     return tuple(moved)
 
 
@@ -44,12 +44,12 @@ def loosen(origins: tuple[Origin, ...]) -> tuple[Origin, ...]:
     return tuple(take_part(origin, None, None) for origin in origins)
 
 
-def take_part(origin: Origin, found: tuple[int, int, bool] | None, width: int | None) -> Origin:
+def take_part(origin: Origin, part: tuple[int, int, bool] | None, width: int | None) -> Origin:
     """The part of an origin that is taken from a tensor; see `Columns.take`."""
     columns, lines = origin.columns, origin.lines
     if columns is None:
         return origin
-    taken = columns.take(found, width)
+    taken = columns.take(part, width)
     if lines is not None and len(lines) > 1:
         lines = lines[taken.first - columns.first : taken.end - columns.first]
     return replace(origin, columns=taken, lines=lines)
@@ -84,8 +84,8 @@ def _gather(_: Any, inputs: Sequence[Tensor], __: int) -> tuple[int, int, bool] 
     shape = inputs[0].shape or ()
     if not axis or axis[0] not in (-1, len(shape) - 1) or not indices:
         return None
-    found = hull(sorted(indices))
-    return (*found[:2], found[2] and list(indices) == sorted(set(indices))) if found else None
+    span = hull(sorted(indices))
+    return (*span[:2], span[2] and list(indices) == sorted(set(indices))) if span else None
 
 
 def _split(node: Any, inputs: Sequence[Tensor], number: int) -> tuple[int, int, bool] | None:

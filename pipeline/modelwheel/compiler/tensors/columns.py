@@ -26,14 +26,14 @@ class Columns:
         """The first and the end; None if these are all."""
         return None if (self.first, self.end) == (0, self.width) else (self.first, self.end)
 
-    def take(self, found: tuple[int, int, bool] | None, width: int | None) -> Columns:
+    def take(self, part: tuple[int, int, bool] | None, width: int | None) -> Columns:
         """The part that is taken from a tensor whose last axis has the extent `width`.
 
         `found` is where it begins and ends, and whether it is the last axis of the result; None if that is not known.
         """
-        if not self.aligned or self.end - self.first != width or found is None:
+        if not self.aligned or self.end - self.first != width or part is None:
             return replace(self, aligned=False)
-        first, end, kept = found
+        first, end, kept = part
         if not 0 <= first < end <= width:
             return replace(self, aligned=False)
         return Columns(self.first + first, self.first + end, self.width, aligned=kept)

@@ -19,7 +19,7 @@ def _declared(node: Any) -> Tensor:
     if node.op == "VarHandleOp":
         return Tensor((), dynamic=False, handle=shape)
     if "_handle_shapes" in node.attr:  # a variable that a function is given
-        (dims,) = [one.dim for one in node.attr["_handle_shapes"].list.shape][:1] or ((),)
+        (dims,) = [shape.dim for shape in node.attr["_handle_shapes"].list.shape][:1] or ((),)
         handle = tuple(None if dim.size < 0 else dim.size for dim in dims)
         return Tensor((), handle=handle)
     known = bool(message.dim) or node.op in ("Variable", "VariableV2")

@@ -92,9 +92,9 @@ def _elementwise(function: Callable[..., Any]) -> _Folder:
         return None if None in numbers else function(*numbers)
 
     def run(node: Any, inputs: Sequence[Tensor]) -> _Array:
-        found = np.frompyfunc(apply, len(inputs), 1)(*map(_array, inputs))
-        result = np.empty(np.shape(found), dtype=object)
-        result[...] = found
+        elements = np.frompyfunc(apply, len(inputs), 1)(*map(_array, inputs))
+        result = np.empty(np.shape(elements), dtype=object)
+        result[...] = elements
         return _wrap(node, result)
 
     return run
@@ -126,9 +126,9 @@ def _reduce(function: Callable[[list[Any]], Any]) -> _Folder:
         shape = tuple(1 if i in axes else n for i, n in enumerate(array.shape))
         rest = [i for i in range(array.ndim) if i not in axes]
         moved = array.transpose(*rest, *axes).reshape(math.prod(shape), -1)
-        found = [None if None in row.tolist() else function(row.tolist()) for row in moved]
-        result = np.empty(len(found), dtype=object)
-        result[:] = found
+        elements = [None if None in row.tolist() else function(row.tolist()) for row in moved]
+        result = np.empty(len(elements), dtype=object)
+        result[:] = elements
         return _wrap(node, result.reshape(shape if kept else [array.shape[i] for i in rest]))
 
     return run
@@ -165,10 +165,10 @@ def _strided_slice(node: Any, inputs: Sequence[Tensor]) -> _Array:
     return _as_array(array[tuple(index)])
 
 
-def _as_array(found: Any) -> _Array:
+def _as_array(elements: Any) -> _Array:
     """Indexing an array of objects by numbers alone returns the object."""
-    result = np.empty(np.shape(found), dtype=object)
-    result[...] = found
+    result = np.empty(np.shape(elements), dtype=object)
+    result[...] = elements
     return result
 
 

@@ -66,16 +66,16 @@ def _turns(loop: EndlessLoop) -> float:
 
 def largest_stored(library: Library, variables: Iterable[LargeTensor]) -> LargeTensor | None:
     """The largest constant of the file, or variable of the index: loading makes them all."""
-    found = list(variables)
+    tensors = list(variables)
     for body in library.bodies.values():
         for number, op in enumerate(body.ops):
             if op in ("Const", "VarHandleOp", "HostConst"):
                 node = body.nodes[number]
                 tensor = _read_shape(node)
-                found.append(
+                tensors.append(
                     LargeTensor(node=body.names[number], function=body.name, elements=tensor)
                 )
-    return max(found, key=lambda tensor: tensor.elements, default=None)
+    return max(tensors, key=lambda tensor: tensor.elements, default=None)
 
 
 def _read_shape(node: Any) -> int:

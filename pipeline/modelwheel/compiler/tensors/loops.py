@@ -220,14 +220,14 @@ def _delta(evaluator: _Evaluator, loop: Loop, index: int, start: dict[int, Tenso
     sources, ops = _scan(loop, loop.turn, loop.updates[index])
     if not ops <= _LINEAR or not all(s == index or s in loop.invariant for s in sources):
         return None
-    found, numbers = [], [start[index]]
+    deltas, numbers = [], [start[index]]
     for _ in range(2):  # `i + i` adds something else in the second turn
         numbers.append(_update(evaluator, loop, index, start | {index: numbers[-1]}))
         before, after = map(bounds_of, numbers[-2:])
         if before is None or after is None or after[0] - before[0] != after[1] - before[1]:
             return None
-        found.append(after[0] - before[0])
-    return found[0] if found[0] == found[1] else None
+        deltas.append(after[0] - before[0])
+    return deltas[0] if deltas[0] == deltas[1] else None
 
 
 def _search(
@@ -299,4 +299,4 @@ def _try(evaluator: _Evaluator, loop: Loop, state: dict[int, Tensor]) -> Turns:
 
 
 def _known(bounds: Mapping[int, Bounds | None]) -> dict[int, Bounds]:
-    return {index: found for index, found in bounds.items() if found is not None}
+    return {index: bound for index, bound in bounds.items() if bound is not None}

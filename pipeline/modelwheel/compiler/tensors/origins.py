@@ -103,13 +103,13 @@ def lose(origins: Origins) -> Origins:
     return tuple(Origin(feed, _LOST, None, None) for feed in dict.fromkeys(o.feed for o in origins))
 
 
-def select(condition: Tensor, one: Tensor, other: Tensor) -> Origins:
+def select(condition: Tensor, left: Tensor, right: Tensor) -> Origins:
     """The origins of a choice; of `x < 0 ? x + size : x`, an index that may count from the end, only the second counts."""
     compared = bare(condition.compared)
-    for tensor in (one, other):
+    for tensor in (left, right):
         if tensor.origins and bare(tensor.origins) == compared:
             return tensor.origins
-    return unite((one.origins, other.origins))
+    return unite((left.origins, right.origins))
 
 
 def bare(origins: Origins) -> frozenset[tuple[str, tuple[Step, ...]]]:
@@ -120,8 +120,8 @@ def bare(origins: Origins) -> frozenset[tuple[str, tuple[Step, ...]]]:
 def follow_compared(op: str, inputs: Sequence[Tensor]) -> Origins:
     """What a truth value was compared from, for the result of a node."""
     if op in ORDERS or op in COMPARES:
-        one, other = (*inputs, Tensor(), Tensor())[:2]
-        return one.origins if not other.origins else () if one.origins else other.origins
+        left, right = (*inputs, Tensor(), Tensor())[:2]
+        return left.origins if not right.origins else () if left.origins else right.origins
     return inputs[0].compared if op in _TRUTHS and inputs else ()
 
 
@@ -180,16 +180,16 @@ def change(origins: Origins, step: Step) -> Origins:
     return tuple(origin for origin in changed if origin is not None)
 
 
-def combine(op: str, one: Tensor, other: Tensor, *, integer: bool) -> Origins:
+def combine(op: str, left: Tensor, right: Tensor, *, integer: bool) -> Origins:
     """The origins of what arithmetic with a constant makes; `op` is one of TensorFlow's.
 
     Bounds follow from the extremes of the constant.
     """
-    turned = not one.origins
-    moving, constant = (other, one) if turned else (one, other)
+    turned = not left.origins
+    moving, constant = (right, left) if turned else (left, right)
     numbers = constant.value
     if not moving.origins or constant.origins or not numbers or None in numbers:
-        return lose(unite((one.origins, other.origins))) if integer else ()
+        return lose(unite((left.origins, right.origins))) if integer else ()
     values = [float(n) for n in numbers if n is not None]
     if not all(map(math.isfinite, values)):
         return ()

@@ -148,9 +148,9 @@ def find_uses(
     elif op == "Pow" and kinds.integer and len(inputs) > 1:
         yield from bounded(inputs[1].origins, 0, _FEW, "range")
     elif op == "Mul" and not kinds.integer and len(inputs) > 1:
-        for one, other in (inputs[:2], inputs[1::-1]):
-            if other.data:
-                yield from bounded(one.origins, 0, 2, "gate")
+        for left, right in (inputs[:2], inputs[1::-1]):
+            if right.data:
+                yield from bounded(left.origins, 0, 2, "gate")
 
 
 _DOMAINS: Mapping[str, tuple[int, float, float]] = {
@@ -173,11 +173,11 @@ _SHIFTS = frozenset({"LeftShift", "RightShift"})
 
 def _constants(inputs: Sequence[Tensor]) -> tuple[Origins, list[float], bool]:
     """What is compared with a constant, its numbers, and whether the constant comes first."""
-    one, other = (*inputs, Tensor(), Tensor())[:2]
-    turned = not one.origins
+    left, right = (*inputs, Tensor(), Tensor())[:2]
+    turned = not left.origins
     if turned:
-        one, other = other, one
-    return one.origins, sorted({float(n) for n in other.value or () if n is not None}), turned
+        left, right = right, left
+    return left.origins, sorted({float(n) for n in right.value or () if n is not None}), turned
 
 
 def _compared(inputs: Sequence[Tensor], *, integer: bool) -> Iterator[Use]:

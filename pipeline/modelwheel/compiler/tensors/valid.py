@@ -95,7 +95,7 @@ def _columns(
 ) -> tuple[tuple[ColumnValues, ...], tuple[str, str]]:
     """The columns with bounds of their own, and where the first of these come from."""
     edges = sorted({edge for demand in demands for edge in demand.columns or ()})
-    found, where = list[ColumnValues](), ("", "")
+    columns, where = list[ColumnValues](), ("", "")
     for first, end in pairwise(edges):
         here = {d: p for d, p in demands.items() if d.columns is None or _covers(d, first, end)}
         if not any(demand.columns for demand in here):
@@ -106,11 +106,13 @@ def _columns(
         low, high = bounds[:2]
         parts = _parts(dtype, bounds)
         where = where if where[0] else bounds.why
-        if found and (found[-1].end, found[-1].low, found[-1].high) == (first, low, high):
-            first = found.pop().first  # noqa: PLW2901 - one with the columns before
+        if columns and (columns[-1].end, columns[-1].low, columns[-1].high) == (first, low, high):
+            first = columns.pop().first  # noqa: PLW2901 - one with the columns before
         soft = bounds.soft
-        found.append(ColumnValues(first=first, end=end, low=low, high=high, parts=parts, soft=soft))
-    return tuple(found), where
+        columns.append(
+            ColumnValues(first=first, end=end, low=low, high=high, parts=parts, soft=soft)
+        )
+    return tuple(columns), where
 
 
 def _parts(dtype: str, bounds: _Bounds) -> int:
@@ -170,7 +172,7 @@ def _hull(ranges: Iterable[Demand]) -> tuple[float | None, float | None]:
 
 def _masks(dtype: str, demands: Iterable[Demand], bounds: _Bounds | None) -> tuple[Mask, ...]:
     limits = integer_limits(dtype)
-    found: dict[float, int] = {}
+    axes_of: dict[float, int] = {}
     for demand in demands:
         value = demand.low
         if demand.kind not in ("mask", "edge") or value is None:
@@ -182,6 +184,6 @@ def _masks(dtype: str, demands: Iterable[Demand], bounds: _Bounds | None) -> tup
         if edge or (fails and bounds is not None and not bounds.low <= value < bounds.high):
             continue
         axes = 0 if demand.kind == "edge" else int(demand.high or 0)
-        found[value] = max(found.get(value, 0), axes)
-    chosen = sorted(found.items())[:_MAX_MASKS]
+        axes_of[value] = max(axes_of.get(value, 0), axes)
+    chosen = sorted(axes_of.items())[:_MAX_MASKS]
     return tuple(Mask(value=value, axes=axes) for value, axes in chosen)
