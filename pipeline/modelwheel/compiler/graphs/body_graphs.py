@@ -31,8 +31,8 @@ def body_graphs(
         tf.import_graph_def(graph_def, name="")
         bodies: list[tuple[str, Any]] = [(GRAPH, graph)]
         seen: dict[str, tuple[Tensor, ...]] = {}
-        for _, one in bodies:  # grows while it is walked
-            for operation in one.get_operations():
+        for _, body in bodies:  # grows while it is walked
+            for operation in body.get_operations():
                 if called_by(operation.node_def, functions) in closed:
                     continue
                 for name, arguments in _passed(operation, functions):

@@ -74,11 +74,11 @@ def _holders(functions: Any) -> frozenset[str]:
 
 def _inline(graph_def: Any, call: Any, functions: Any) -> None:
     function = functions[called_by(call, functions)]
-    given = [tensor for tensor in call.input if not is_control(tensor)]
+    inputs = [tensor for tensor in call.input if not is_control(tensor)]
     before = [tensor for tensor in call.input if is_control(tensor)]
-    arguments = dict(zip((a.name for a in function.signature.input_arg), given, strict=True))
+    arguments = dict(zip((a.name for a in function.signature.input_arg), inputs, strict=True))
     # A node without inputs is outside of every loop; a control edge puts it where the call is.
-    anchors = [*before, *(f"^{node_name(tensor)}" for tensor in given[:1])]
+    anchors = [*before, *(f"^{node_name(tensor)}" for tensor in inputs[:1])]
     tensors = flat_tensors(function, functions, f"{call.name}/")
     tensors |= arguments
     for node in function.node_def:

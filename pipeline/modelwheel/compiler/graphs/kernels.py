@@ -113,10 +113,10 @@ def _xla_kernels() -> dict[str, list[dict[str, frozenset[int]]]]:
     """The type constraints of every kernel, by operation."""
     # TensorFlow registers XLA's kernels when it is used for the first time.
     tf.function(lambda x: x + 1, autograph=False, jit_compile=True)(tf.zeros([]))
-    found: dict[str, list[dict[str, frozenset[int]]]] = defaultdict(list)
+    by_op: dict[str, list[dict[str, frozenset[int]]]] = defaultdict(list)
     for kernel in kernels.get_all_registered_kernels().kernel:
         if kernel.device_type == _XLA_CPU:
-            found[kernel.op].append(
+            by_op[kernel.op].append(
                 {c.name: frozenset(c.allowed_values.list.type) for c in kernel.constraint}
             )
-    return dict(found)
+    return dict(by_op)

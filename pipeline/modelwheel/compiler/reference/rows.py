@@ -219,13 +219,13 @@ def _evaluate(evaluate: Evaluate, rows: Rows, what: str) -> Arrays:
 
 def _leading_per_row(outputs: Mapping[int, Arrays]) -> dict[str, int]:
     """Extents of axis 0 for each row; 0 if they are not proportional to the number of rows."""
-    found = {}
+    per_row = {}
     for name in next(iter(outputs.values())):
         extents = {n: np.shape(arrays[name])[:1] for n, arrays in outputs.items()}
         ratios = {divmod(extent[0], n) if extent else (0, 0) for n, extent in extents.items()}
         ratio, rest = ratios.pop()
-        found[name] = ratio if not ratios and rest == 0 else 0
-    return found
+        per_row[name] = ratio if not ratios and rest == 0 else 0
+    return per_row
 
 
 def _refuse_constant_extents(leading: Mapping[str, int], outputs: Mapping[int, Arrays]) -> None:

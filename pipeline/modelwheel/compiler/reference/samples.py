@@ -171,7 +171,7 @@ def _take(
         raise ValueError(
             f"input {name} has the type {array.dtype.name}, but the model takes {stored}"
         )
-    found = array.shape
+    extents = array.shape
     if order and array.ndim == len(shape):
         array = array.transpose(order)
     if array.ndim == len(shape) and padding is not None:
@@ -181,7 +181,7 @@ def _take(
         shown = ["rows", *map(str, shape[1:])] if batched else [*map(str, shape)]
         shown = [shown[list(order).index(a)] for a in range(len(shape))] if order else shown
         raise ValueError(
-            f"input {name} has the shape {list(found)}, but the model takes [{', '.join(shown)}]"
+            f"input {name} has the shape {list(extents)}, but the model takes [{', '.join(shown)}]"
         )
     return array.astype(ml_dtypes.bfloat16) if tensor.dtype == "bfloat16" else array
 

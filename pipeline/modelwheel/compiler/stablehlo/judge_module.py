@@ -107,7 +107,7 @@ def demands_of(node: Any, name: str, inputs: Sequence[Tensor]) -> Demands:
     """What the module of such a node demands of the inputs whose values reach the node."""
     demands, count = _judge(node.attr["module"].s)[2:4]
     before = count - len(inputs)  # the number of a platform is no input of the node
-    found: Demands = {}
+    uses: Demands = {}
     for (argument, demand), (op, _) in demands.items():
         if int(argument) < before:
             continue
@@ -115,8 +115,8 @@ def demands_of(node: Any, name: str, inputs: Sequence[Tensor]) -> Demands:
             own = passed(demand, origin)
             if own is not None:
                 own = replace(own, columns=_columns(demand, origin))
-                found.setdefault((origin.feed, own), (op, name))
-    return found
+                uses.setdefault((origin.feed, own), (op, name))
+    return uses
 
 
 def _columns(demand: Demand, origin: Origin) -> tuple[int, int] | None:

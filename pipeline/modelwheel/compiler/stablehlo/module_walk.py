@@ -378,10 +378,10 @@ def _compute(name: str, dynamic: bool, left: Value, right: Value) -> Value:
     counter = None
     if name in ("add", "subtract"):
         sides = [(left, right)] if name == "subtract" else [(left, right), (right, left)]
-        for one, other in sides:
-            number = _scalar(other)
-            if one.counter is not None and number is not None:
-                loop, index, offset = one.counter
+        for side, term in sides:
+            number = _scalar(term)
+            if side.counter is not None and number is not None:
+                loop, index, offset = side.counter
                 counter = loop, index, offset + (number if name == "add" else -number)
     numbers = None
     if left.numbers and right.numbers and len(left.numbers) == len(right.numbers):

@@ -245,7 +245,7 @@ def call_module(
     from tensorflow.compiler.tf2xla.python import xla
 
     types, shapes = zip(*results, strict=True)
-    found = xla.call_module(
+    values = xla.call_module(
         tensors,
         version=CALLING_CONVENTION,
         Tout=[tf.dtypes.as_dtype(dtype) for dtype in types],
@@ -256,7 +256,7 @@ def call_module(
         has_token_input_output=False,
         disabled_checks=[],
     )
-    return list(found)
+    return list(values)
 
 
 def _declared(outputs: Sequence[TensorInfo]) -> list[tuple[str, Shape | None]]:

@@ -29,7 +29,7 @@ class Columns:
     def take(self, part: tuple[int, int, bool] | None, width: int | None) -> Columns:
         """The part that is taken from a tensor whose last axis has the extent `width`.
 
-        `found` is where it begins and ends, and whether it is the last axis of the result; None if that is not known.
+        `part` is where it begins and ends, and whether it is the last axis of the result; None if that is not known.
         """
         if not self.aligned or self.end - self.first != width or part is None:
             return replace(self, aligned=False)

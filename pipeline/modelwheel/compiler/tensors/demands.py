@@ -45,13 +45,13 @@ def find_demands(
         results: The origins of its first result.
         condition: Whether a loop goes on by it.
     """
-    found: Demands = {}
+    demands: Demands = {}
     uses = [*_find(node, inputs), *find_uses(node.op, inputs, _kinds(node), condition=condition)]
     if node.op in ARITHMETIC:
         uses += find_scales(results)
     for origin, demand in uses:
-        found.setdefault((origin.feed, demand), (node.op, name))
-    return found
+        demands.setdefault((origin.feed, demand), (node.op, name))
+    return demands
 
 
 def _kinds(node: Any) -> Kinds:

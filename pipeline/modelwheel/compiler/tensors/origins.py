@@ -168,10 +168,10 @@ _CHANGES: dict[str, Step] = {
 
 def unite(every: Any) -> Origins:
     """All origins, each once, in a fixed order."""
-    found = dict.fromkeys(origin for origins in every for origin in origins)
-    if len(found) > _MAX_ORIGINS:
-        found = dict.fromkeys(replace(origin, columns=None) for origin in found)
-    return tuple(found) if len(found) <= _MAX_ORIGINS else ()
+    united = dict.fromkeys(origin for origins in every for origin in origins)
+    if len(united) > _MAX_ORIGINS:
+        united = dict.fromkeys(replace(origin, columns=None) for origin in united)
+    return tuple(united) if len(united) <= _MAX_ORIGINS else ()
 
 
 def change(origins: Origins, step: Step) -> Origins:
@@ -195,13 +195,13 @@ def combine(op: str, left: Tensor, right: Tensor, *, integer: bool) -> Origins:
         return ()
     step = _ARITHMETIC[op](min(values), max(values), turned, integer) or _LOST[0]
     last = constant.shape[-1] if constant.shape else 1
-    found = []
+    results = []
     for origin in moving.origins:
         changed = origin.then(*step)
         if changed is not None:
             lines = _change_lines(op, origin, values, last or 0, turned=turned)
-            found.append(replace(changed, lines=lines))
-    return tuple(found)
+            results.append(replace(changed, lines=lines))
+    return tuple(results)
 
 
 def _change_lines(
@@ -218,23 +218,23 @@ def _change_lines(
         values = [fmean(values)]
     count = max(len(lines), len(values))
     pairs = zip(lines * (count // len(lines)), [*values] * (count // len(values)), strict=False)
-    found = [_apply(op, line, value, turned=turned) for line, value in pairs]
-    return None if None in found else tuple(line for line in found if line is not None)
+    changed = [_apply(op, line, value, turned=turned) for line, value in pairs]
+    return None if None in changed else tuple(line for line in changed if line is not None)
 
 
 def _apply(op: str, line: Line, value: float, *, turned: bool) -> Line | None:
     a, b = line
     if op in ("Add", "AddV2"):
-        found = a, b + value
+        pair = a, b + value
     elif op == "Sub":
-        found = (-a, value - b) if turned else (a, b - value)
+        pair = (-a, value - b) if turned else (a, b - value)
     elif op == "Mul":
-        found = a * value, b * value
+        pair = a * value, b * value
     elif op in ("Div", "RealDiv") and not turned and value:
-        found = a / value, b / value
+        pair = a / value, b / value
     else:
         return None
-    return found if all(map(math.isfinite, found)) else None
+    return pair if all(map(math.isfinite, pair)) else None
 
 
 def _subtract(low: float, high: float, turned: bool, integer: bool) -> Step | None:

@@ -253,9 +253,9 @@ def find_scales(origins: Origins) -> Iterator[Use]:
             if bounds[0] is not None:
                 yield origin, Demand("scale", *bounds[0], part_of(origin), depth)
             continue
-        for number, found in enumerate(bounds, start=columns.first):
-            if found is not None:
-                yield origin, Demand("scale", *found, (number, number + 1), depth)
+        for number, limits in enumerate(bounds, start=columns.first):
+            if limits is not None:
+                yield origin, Demand("scale", *limits, (number, number + 1), depth)
 
 
 _MASKING = 100.0

@@ -250,8 +250,8 @@ def _interface(keras: Any, model: Any) -> _Interface:
     order = tuple(inputs)
     if isinstance(taken, dict):
         by_identity = {id(tensor): name for name, tensor in inputs.items()}
-        found = tuple(by_identity.get(id(tensor), "") for tensor in taken.values())
-        order = found if set(found) == set(inputs) else order
+        parameters = tuple(by_identity.get(id(tensor), "") for tensor in taken.values())
+        order = parameters if set(parameters) == set(inputs) else order
     by_key = isinstance(returned, dict) and set(returned) == set(outputs)
     return _Interface(model, inputs, outputs, order, tuple(returned) if by_key else outputs)
 

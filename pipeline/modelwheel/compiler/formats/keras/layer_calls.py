@@ -125,8 +125,8 @@ def _call(keras: Any, layer: Any) -> Callable[..., Any]:
             values = list(flat)
             for place, tensor in zip(places, tensors, strict=True):
                 values[place] = tensor
-            given, named = tf.nest.pack_sequence_as((args, kwargs), values)
-            return original(*given, **named)
+            positional, named = tf.nest.pack_sequence_as((args, kwargs), values)
+            return original(*positional, **named)
 
         return _function(keras, layer, settings, body)(*(flat[place] for place in places))
 

@@ -147,18 +147,18 @@ def _run_node(
 ) -> Mapping[str, Array]:
     # What graphs inside the node read from outside, too.
     needed = needed_names(onnx.GraphProto(node=[node]), list(node.output)) & known.keys()
-    one = onnx.ModelProto()
-    one.CopyFrom(model)
-    one.graph.Clear()
-    one.graph.name = "node"
-    one.graph.node.append(node)
+    single = onnx.ModelProto()
+    single.CopyFrom(model)
+    single.graph.Clear()
+    single.graph.name = "node"
+    single.graph.node.append(node)
     for name in sorted(needed):
         kind = helper.np_dtype_to_tensor_dtype(known[name].dtype)
         value = helper.make_tensor_value_info(name, kind, known[name].shape)
-        one.graph.input.append(value)
+        single.graph.input.append(value)
     outputs = [name for name in node.output if name]
-    one.graph.output.extend(onnx.ValueInfoProto(name=name) for name in outputs)
-    arrays = _runtime(one).run({name: known[name] for name in needed})
+    single.graph.output.extend(onnx.ValueInfoProto(name=name) for name in outputs)
+    arrays = _runtime(single).run({name: known[name] for name in needed})
     return {name: np.asarray(arrays[name]) for name in outputs}
 
 

@@ -109,14 +109,14 @@ def graphs_of(graph: Any) -> Iterator[Any]:
     """
     waiting: list[tuple[Any, int]] = [(graph, 0)]
     while waiting:
-        one, depth = waiting.pop()
+        holder, depth = waiting.pop()
         if depth > _MAX_DEPTH:
             raise UnsupportedModelError(
                 f"graphs are nested more than {_MAX_DEPTH} levels deep; export the model with fewer "
                 "nested conditions and loops"
             )
-        yield one
-        waiting += [(inner, depth + 1) for node in one.node for inner in subgraphs(node)]
+        yield holder
+        waiting += [(inner, depth + 1) for node in holder.node for inner in subgraphs(node)]
 
 
 def tensors_of(graph: Any) -> Iterator[tuple[str, TensorProto]]:

@@ -171,20 +171,20 @@ class _Undecided:
             constant = node.op_type in ("Constant", "Shape", "Size") or (known and all(known))
             if constant and not inner:
                 fixed.update(node.output)
-            for one in inner:
-                self.visit(one, scope)
+            for body in inner:
+                self.visit(body, scope)
             called = self._functions.get((node.domain, node.op_type))
             if called is not None:
                 self._call(called, known)
 
     def _call(self, function: onnx.FunctionProto, known: Sequence[bool]) -> None:
-        given = frozenset(n for n, k in zip(function.input, known, strict=False) if k)
+        arguments = frozenset(n for n, k in zip(function.input, known, strict=False) if k)
         seen = self._visited[id(function)]
         if len(seen) >= _CALLS_KEPT:  # of a function with 60 inputs, 2^60 calls may differ
-            given = given.intersection(*seen)
-        if given not in seen:
-            seen.add(given)
-            self.visit(function, (given,))
+            arguments = arguments.intersection(*seen)
+        if arguments not in seen:
+            seen.add(arguments)
+            self.visit(function, (arguments,))
 
 
 # --- sizes ----------------------------------------------------------------------------------------

@@ -232,8 +232,8 @@ class _Convolution:
         for axis, extent in enumerate(self.space):
             met.append((extent - 1) * self.strides[axis] + 1)
             behind = (self.kernel[axis] - 1) * self.steps[axis] + met[-1] - self.low[axis]
-            given = (x.shape[axis + 1] - 1) * self.spread[axis] + 1
-            edges.append((self.low[axis], behind - given, self.spread[axis] - 1))
+            reach = (x.shape[axis + 1] - 1) * self.spread[axis] + 1
+            edges.append((self.low[axis], behind - reach, self.spread[axis] - 1))
         return writer.pad(x, [*edges, (0, 0, 0)]), (*met, x.shape[-1])
 
 

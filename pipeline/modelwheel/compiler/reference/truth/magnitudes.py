@@ -282,17 +282,19 @@ class _Module:
         return ops[-1].operands if ops and ops[-1].name == "func.return" else []
 
     def _value(
-        self, function: str, given: _Bound, path: tuple[str, ...], name: str, index: int = 0
+        self, function: str, arguments: _Bound, path: tuple[str, ...], name: str, index: int = 0
     ) -> Value:
         """A value of a function that was called along a path of results."""
-        if name in given:
-            return given[name]()
+        if name in arguments:
+            return arguments[name]()
         op = self._made[function].get(name)
         if op is None:
             return _NOTHING
         kind = op.name.partition(".")[2]
 
-        later = [partial(self._value, function, given, path, *operand) for operand in op.operands]
+        later = [
+            partial(self._value, function, arguments, path, *operand) for operand in op.operands
+        ]
 
         def operands() -> list[Value]:
             return [operand() for operand in later]

@@ -100,10 +100,10 @@ def if_(
         ValueError: They return other types or shapes.
     """
     builder = condition.builder
-    first, one = builder.region([], lambda _: then())
-    second, two = builder.region([], lambda _: other())
-    kinds = [(value.dtype, value.shape) for value in one]
-    if [(value.dtype, value.shape) for value in two] != kinds:
+    first, left = builder.region([], lambda _: then())
+    second, right = builder.region([], lambda _: other())
+    kinds = [(value.dtype, value.shape) for value in left]
+    if [(value.dtype, value.shape) for value in right] != kinds:
         raise ValueError("the branches return other types or shapes")
     flag = reshape(convert(condition, BOOL), [])
     return builder.emit_all("stablehlo.if", [flag], kinds, regions=[first, second])

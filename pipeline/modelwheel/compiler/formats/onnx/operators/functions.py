@@ -19,12 +19,12 @@ def function_of(node: Node) -> onnx.FunctionProto | None:
         return None
     names = [f"in{i}" if item is not None else "" for i, item in enumerate(node.inputs)]
     outputs = [f"out{i}" if read else "" for i, read in enumerate(node.outputs)]
-    given = {
+    settings = {
         name: getattr(value, "graph", value)
         for name, value in node.attributes.items()
         if value is not None
     }
-    message = helper.make_node(node.op, names, outputs, domain=node.domain, **given)
+    message = helper.make_node(node.op, names, outputs, domain=node.domain, **settings)
     function = onnx.FunctionProto()
     if schema.has_context_dependent_function:
         types = [_type(item).SerializeToString() for item in node.inputs]

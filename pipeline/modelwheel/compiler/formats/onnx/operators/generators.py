@@ -81,14 +81,14 @@ def tf_idf(node: Node) -> Result:
     columns = [zero] * (max(places) + 1)
     for number, count in counts.items():
         columns[places[number]] = count
-    found = s.stack(columns, 1)
+    result = s.stack(columns, 1)
     if (mode := node.get("mode", "TF")) != "TF":
         factors = node.get("weights", None) or [1.0] * number
         weights = np.ones(len(columns), np.float32)
         weights[places[:number]] = factors[:number]
-        found = e.convert(found > 0, FLOAT32) if mode == "IDF" else found
-        found = found * node.builder.constant(weights)
-    return s.reshape(found, [found.shape[1]]) if x.rank < 2 else found
+        result = e.convert(result > 0, FLOAT32) if mode == "IDF" else result
+        result = result * node.builder.constant(weights)
+    return s.reshape(result, [result.shape[1]]) if x.rank < 2 else result
 
 
 def _occurrences(node: Node, rows: Value, gram: list[int]) -> Value:

@@ -100,11 +100,11 @@ def split(node: Node) -> Result:
         if not node.get("keepdims", 1):
             parts = [s.squeeze(part, [axis]) for part in parts]
         return TensorList(tuple(parts), x.dtype)
-    given = node.required(1, "the sizes of its parts")
-    if given.ndim:
-        sizes = [int(size) for size in given]
+    lengths = node.required(1, "the sizes of its parts")
+    if lengths.ndim:
+        sizes = [int(size) for size in lengths]
     else:
-        size = int(given)
+        size = int(lengths)
         sizes = [min(size, extent - start) for start in range(0, extent, size)]
     if sum(sizes) != extent:
         raise ValueError(f"its parts have {sum(sizes)} rows of {extent}")

@@ -313,8 +313,8 @@ class _Once:
                 raise _UnfitBodyError("returns a condition that is no tensor")
             return [number + 1, s.reshape(e.convert(following, BOOL), []), *self._after(written)]
 
-        found = c.while_loop(goes, write, [*start, *_tensors(self._form)])
-        return self._state(found[2:])
+        results = c.while_loop(goes, write, [*start, *_tensors(self._form)])
+        return self._state(results[2:])
 
     def _state(self, tensors: Sequence[Value]) -> list[Item]:
         state = list(self._loop.state)

@@ -206,9 +206,9 @@ def _unpacked(node: Node) -> Array:
     scales = node.required(2, "its scales").reshape(columns, blocks).astype(np.float32)
     zeros: Array = np.full((columns, blocks), 1 << (bits - 1), np.float32)
     if node.optional(3) is not None:
-        given = node.required(3, "its zero points")
-        given = given.reshape(columns, -1)
-        wide = _bits(given, bits) if given.dtype == np.uint8 else given.astype(np.float32)
+        points = node.required(3, "its zero points")
+        points = points.reshape(columns, -1)
+        wide = _bits(points, bits) if points.dtype == np.uint8 else points.astype(np.float32)
         zeros = wide[:, :blocks]
     numbers = _bits(packed, bits)[:, : blocks * block]
     groups = np.arange(blocks * block) // block

@@ -180,9 +180,9 @@ def roi_align(node: Node) -> Result:
     largest = node.get("mode", "avg") == "max"
     # ONNX takes the largest of the four weighted pixels of each point, then of the points.
     parts = features.corners(image, places)
-    found = fold(e.maximum if largest else e.add, parts)
-    found = e.select(s.expand_dims(kept, -1), found, 0)
-    cells = s.reshape(found, [shape[0], rows, ratio, columns, ratio, x.shape[1]])
+    result = fold(e.maximum if largest else e.add, parts)
+    result = e.select(s.expand_dims(kept, -1), result, 0)
+    cells = s.reshape(result, [shape[0], rows, ratio, columns, ratio, x.shape[1]])
     pooled = r.reduce(cells, [2, 4], "maximum") if largest else r.mean(cells, [2, 4])
     return s.move_axis(pooled, 3, 1)
 

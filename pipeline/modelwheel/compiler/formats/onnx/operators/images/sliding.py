@@ -38,8 +38,8 @@ def _pads(
 ) -> list[tuple[int, int]]:
     auto, count = node.get("auto_pad", "NOTSET"), len(extents)
     if auto in ("NOTSET", ""):
-        given = [int(v) for v in node.get("pads", None) or [0] * (2 * count)]
-        return list(zip(given[:count], given[count:], strict=True))
+        numbers = [int(v) for v in node.get("pads", None) or [0] * (2 * count)]
+        return list(zip(numbers[:count], numbers[count:], strict=True))
     if auto == "VALID":
         return [(0, 0)] * count
     pads = []
