@@ -9,7 +9,7 @@ from typing import Any
 
 from tensorflow.core.framework import graph_pb2
 
-from ..workers.jobs import CompileJob, InspectJob, Job, PassesJob, SupportedJob
+from ..workers.jobs import GraphJob, InspectJob, Job, SupportedJob
 from .formats.graph_def.graph_files import read_graph_def
 from .graphs.graphs import Graph, layer_name
 from .inspect.meta_graph import read_meta_graph
@@ -37,7 +37,7 @@ def find(job: Job) -> tuple[str, ...]:
 
 
 def _nodes(job: Job) -> Iterator[Any]:
-    if isinstance(job, CompileJob | PassesJob):
+    if isinstance(job, GraphJob):
         graph_def = graph_pb2.GraphDef.FromString(job.inputs.graph.read_bytes())
     elif isinstance(
         job, (InspectJob, SupportedJob)

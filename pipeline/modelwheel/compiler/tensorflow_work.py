@@ -13,7 +13,7 @@ from packaging.version import Version
 
 from ..errors import EnvironmentProblemError, UnsupportedProgramError
 from ..versions import TENSORFLOW_VERSION
-from ..workers.jobs import CompileJob, FreezeJob, InspectJob, Job, PassesJob, SupportedJob
+from ..workers.jobs import FreezeJob, GraphJob, InspectJob, Job, SupportedJob
 from .xla import descriptors
 
 _MODULES = (
@@ -69,7 +69,7 @@ class TensorFlowWork:
             from .freeze import freeze
 
             freeze.run(job)
-        elif isinstance(job, CompileJob | PassesJob):
+        elif isinstance(job, GraphJob):
             from .xla import compile as compile_graph
 
             compile_graph.run(job)

@@ -1,4 +1,4 @@
-"""What the passes of the compiler make of a model, as text for whoever wants to follow them.
+"""What the passes of the compiler make of a model, as text to read.
 
 Nothing of it is kept in the store: XLA compiles the frozen graphs again.
 """

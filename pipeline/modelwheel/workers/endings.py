@@ -11,7 +11,7 @@ from ..sandbox.policy import Limits
 from ..spec.formats import FORMATS
 from ..util.text import one_line, safe_lines
 from ..util.words import size_text, time_text
-from .jobs import CompileJob, InspectJob, Job, PassesJob, ReferenceJob, SupportedJob
+from .jobs import GraphJob, InspectJob, Job, ReferenceJob, SupportedJob
 
 _LOG_LINES = 30
 """The end of a log that goes into the report of an unexpected error."""
@@ -176,7 +176,7 @@ def _fix_of(job: Job | None, place: str) -> str:
     """Whose code crashed and what to do, as the end of a sentence."""
     if job is None or isinstance(job, SupportedJob):
         return ""
-    if isinstance(job, CompileJob | PassesJob):
+    if isinstance(job, GraphJob):
         return (
             "; XLA itself fails at this graph: look for layers of extreme sizes, or remove "
             "compilation.xla_flags from the spec, and report it with the model"
@@ -190,7 +190,7 @@ def _fix_of(job: Job | None, place: str) -> str:
 
 def _describe(job: Job) -> str:
     """The work of a job when its process died: the format says whose code that was."""
-    if isinstance(job, CompileJob | PassesJob):
+    if isinstance(job, GraphJob):
         return "XLA compiled the graph"
     if isinstance(job, SupportedJob):
         return "operations were listed"

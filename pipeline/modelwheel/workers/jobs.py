@@ -297,10 +297,9 @@ class FreezeJob(_Job):
     inputs: ModelInput
 
 
-class CompileJob(_Job):
-    """See `CompileRequest`."""
+class GraphJob(_Job):
+    """A job in which XLA compiles a frozen graph."""
 
-    kind: Literal["compile"] = "compile"
     request: CompileRequest
     inputs: FrozenGraphInput
 
@@ -309,16 +308,17 @@ class CompileJob(_Job):
         return self.request.flags
 
 
-class PassesJob(_Job):
+class CompileJob(GraphJob):
+    """See `CompileRequest`."""
+
+    kind: Literal["compile"] = "compile"
+
+
+class PassesJob(GraphJob):
     """See `PassesRequest`."""
 
     kind: Literal["passes"] = "passes"
     request: PassesRequest
-    inputs: FrozenGraphInput
-
-    @property
-    def flags(self) -> Flags:
-        return self.request.flags
 
 
 class ReferenceJob(_Job):

@@ -71,7 +71,7 @@ class Fork:
         after = Value(value.size, producer=self.node, home=value.home)
         self._redirect(value, after)
         results: list[Piece | None] = [None] * len(self.branches)
-        results[number] = Piece(value, 0, value.size)
+        results[number] = Piece.whole(value)
         self.node.carried.append(Carried(after, results=tuple(results)))
         value.users.append(self.node)
 

@@ -87,6 +87,11 @@ class Piece:
     at: int = 0
     """Where in the other one they begin."""
 
+    @classmethod
+    def whole(cls, value: Value) -> Piece:
+        """All bytes of a value."""
+        return cls(value, 0, value.size)
+
     def moved(self, value: Value, way: int) -> Piece:
         """The same bytes of another value, which has them so many bytes further on."""
         return replace(self, value=value, offset=self.offset + way)

@@ -101,7 +101,7 @@ def _inside(graph: Graph, node: Node) -> Iterator[Node]:
 
 def _written(node: Node) -> Iterator[Piece]:
     """All of what it computes: what is there otherwise is another value afterwards, even where the bytes stay."""
-    return (Piece(value, 0, value.size) for value in node.values)
+    return (Piece.whole(value) for value in node.values)
 
 
 def _read(node: Node) -> Iterator[Piece]:
@@ -143,5 +143,5 @@ def _ties(node: Node) -> Iterator[_Tie]:
         yield from ((result.value, piece) for piece in (result.base, *result.near) if piece)
     for carried in node.carried:
         pieces = [piece for piece in (carried.initial, *carried.results) if piece is not None]
-        pieces += [Piece(value, 0, value.size) for value in carried.arguments if value is not None]
+        pieces += [Piece.whole(value) for value in carried.arguments if value is not None]
         yield from ((carried.value, piece) for piece in pieces)

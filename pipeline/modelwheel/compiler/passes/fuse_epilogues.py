@@ -281,7 +281,7 @@ class _Join:
             writes: What of the kernel it writes.
         """
         kernel, inside = self.kernel, between(product, self.kernel)
-        own = [] if writes is None else [Piece(writes.value, 0, writes.value.size)]
+        own = [] if writes is None else [Piece.whole(writes.value)]
         operands = [operand for role, operand in node.inputs.items() if role not in product.inputs]
         is_early = (
             all(is_before(operand.value, product) for operand in operands)
@@ -300,7 +300,7 @@ class _Join:
             may_pass(
                 self.graph,
                 between(value.producer, node),
-                reads=[Piece(value, 0, value.size)],
+                reads=[Piece.whole(value)],
                 without=self._gone,
             )
             for value in self._borrowed

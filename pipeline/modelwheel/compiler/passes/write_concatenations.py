@@ -175,7 +175,7 @@ class _Concatenation:
         inside = between(*gone)
         operands = [operand for role, operand in new.inputs.items() if role not in product.inputs]
         if all(is_before(operand.value, product) for operand in operands):
-            writes = [Piece(self.whole, 0, self.whole.size)]
+            writes = [Piece.whole(self.whole)]
             if may_pass(self.graph, inside, writes=writes, without=gone):
                 return _Writer(new, product, is_early=True)
         reads = list(map(piece_of, product.inputs.values()))
@@ -210,7 +210,7 @@ class _Concatenation:
         if value is None or value.producer is None:
             return None
         inside = between(value.producer, self.kernel)
-        reads = [Piece(value, 0, value.size)]
+        reads = [Piece.whole(value)]
         if not may_pass(self.graph, inside, reads=reads, without=(self.kernel,)):
             return None
         return whole(value)

@@ -69,7 +69,7 @@ def _write_at_once(graph: Graph, copy: Node) -> bool:
         if node not in chain
         and versions.isdisjoint(operand.value for operand in node.inputs.values())
     ]
-    writes = [Piece(whole, 0, whole.size)]
+    writes = [Piece.whole(whole)]
     if not may_pass(graph, inside, writes=writes, without=gone):
         return False
     _Chain(graph, [node for node in chain if node is not copy], whole).take(

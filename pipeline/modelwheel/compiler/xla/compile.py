@@ -19,7 +19,7 @@ from ...program.op_names import clean_name, names_of
 from ...program.program import Program
 from ...util.text import one_line
 from ...workers.flags import Flags
-from ...workers.jobs import KERNELS, PASSES, PROGRAM, CompileJob, PassesJob
+from ...workers.jobs import KERNELS, PASSES, PROGRAM, GraphJob, PassesJob
 from ..graphs.graphs import layer_name
 from .conversions import rename_half_conversions
 from .decode import passes_text, write_program
@@ -35,7 +35,7 @@ _NODE = r"[\w.>/\\-]+"
 _PAD = "compiled shapes are fixed: export a signature that ends before it, or pads to a fixed shape"
 
 
-def run(job: CompileJob | PassesJob) -> None:
+def run(job: GraphJob) -> None:
     """Writes the kernels, the program and its constants, or what the passes did."""
     _require_flags(job.flags)
     out = job.out
@@ -73,7 +73,7 @@ def _require_flags(flags: Flags) -> None:
         raise RuntimeError(f"this process has the compiler flags {actual}, not {expected}")
 
 
-def _compile(job: CompileJob | PassesJob) -> None:
+def _compile(job: GraphJob) -> None:
     request = job.request
     _pywrap_tfcompile.Compile(
         graph=str(job.inputs.graph),

@@ -190,7 +190,7 @@ class _Memory:
                 self._tie(node, carried.value, piece)
             for argument in carried.arguments:
                 if argument is not None:
-                    self._tie(node, carried.value, Piece(argument, 0, argument.size))
+                    self._tie(node, carried.value, Piece.whole(argument))
 
     def _may_meet(self, value: Value, other: Value) -> bool:
         """Whether the blocks of two values may be one."""

@@ -21,6 +21,7 @@ from ....program.ops import While
 from ....program.view import View
 from ..erasing import tidy
 from ..graph import INSIDE, Carried, Graph, Join, Node, Operand, Part, Piece, Result, Value
+from ..ordering import piece_of
 
 
 def split_state(graph: Graph) -> None:
@@ -154,8 +155,7 @@ class _Splitting:
         """The bytes that a node uses, but for what the loop does with its state itself."""
         for name, operand in user.inputs.items():
             if user is not self._loop or name != "condition":
-                part = operand.view.slice.whole
-                yield Piece(operand.value, part.offset, part.size)
+                yield piece_of(operand)
         for result in user.outputs.values():
             yield from (piece for piece in (result.base, *result.near) if piece is not None)
         for carried in user.carried:
