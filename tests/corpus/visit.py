@@ -42,7 +42,7 @@ class Result(JsonRecord):
     """What the build took."""
     processor_seconds: float = 0.0
     megabytes: float = 0.0
-    """The most memory of one of its processes."""
+    """The most memory that a step needed, with what each of them finds in memory already."""
     megabytes_of_model: float = 0.0
     megabytes_of_wheel: float = 0.0
     benchmark: Benchmark | None = None
@@ -136,7 +136,7 @@ class Corpus:
             row=model.model_dump_json(),
             seconds=round(time.monotonic() - started, 1),
             processor_seconds=done.processor_seconds,
-            megabytes=done.megabytes,
+            megabytes=round(done.megabytes + _megabytes_of_steps(store), 1),
             megabytes_of_model=round(_bytes(fetch(model, self.directory)) / 1e6, 1),
         )
         built = json.loads(done.out)[0] if done.out.startswith("[") else {}
@@ -168,7 +168,14 @@ class _Ended:
     err: str
     processor_seconds: float
     megabytes: float
-    """The most memory of the command or of one of its processes."""
+    """The most memory of the command itself."""
+
+
+def _megabytes_of_steps(store: Path) -> float:
+    """What the step that needed most had beyond the process that it was forked from; a build notes it with each result."""
+    records = (json.loads(file.read_text()) for file in (store / "actions").glob("*/*.json"))
+    peaks = (record.get("note", {}).get("peak_bytes", 0) for record in records)
+    return max(peaks, default=0) / 1e6
 
 
 def _run(*arguments: str, store: Path) -> _Ended:
