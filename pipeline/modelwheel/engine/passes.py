@@ -1,4 +1,4 @@
-"""What the passes of the compiler make of a model, as text to read.
+"""The text of a model as a graph after each pass of the compiler.
 
 Nothing of it is kept in the store: XLA compiles the frozen graphs again.
 """
@@ -14,7 +14,7 @@ from ..util.files import write_atomically
 from ..workers.jobs import PASSES
 from ..workers.pool import WorkerPool
 from .delivery import writing_to
-from .programs import found_steps, stored_records
+from .programs import found_steps, records_of
 from .steps.model import CompileStep
 
 
@@ -34,8 +34,9 @@ def write_passes(request: Request, store: Store, sandbox: Sandbox, directory: Pa
         CompileError: XLA or a worker failed.
         EnvironmentProblemError: The directory cannot be written.
     """
-    records = stored_records(request, store)
-    steps = [step for step in found_steps(request, store) if isinstance(step, CompileStep)]
+    plan = found_steps(request, store)
+    records = records_of(plan, store)
+    steps = [step for step in plan if isinstance(step, CompileStep)]
     with store.scratch() as scratch:
         with WorkerPool(scratch / "workers", sandbox=sandbox) as pool:
             for number, step in enumerate(steps):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from pydantic import ValidationError
 
@@ -31,8 +31,13 @@ def found_steps(request: Request, store: Store, goal: Goal = "project") -> tuple
 
 def stored_records(request: Request, store: Store, goal: Goal = "project") -> dict[str, Record]:
     """The results of steps that are in the store, by the step's name. Fetches and runs nothing."""
+    return records_of(found_steps(request, store, goal), store)
+
+
+def records_of(steps: Sequence[Step], store: Store) -> dict[str, Record]:
+    """The results of some steps that are in the store, by the step's name; a step comes after those that it needs."""
     records: dict[str, Record] = {}
-    for step in found_steps(request, store, goal):
+    for step in steps:
         record = _record(step, store, records)
         if record is not None:
             records[step.name] = record

@@ -23,6 +23,8 @@ class Role:
     optional: bool = False
     many: bool = False
     """Whether a step has several, named `name0`, `name1`, ...; numbers may be missing if they are optional."""
+    rank: int | None = None
+    """The number of its axes, where the operation always needs the same one."""
 
 
 @dataclass(frozen=True)
@@ -197,8 +199,8 @@ Reducer: TypeAlias = Literal["maximum", "sum"]
 class Pooling(Op):
     """The largest 32-bit float or the sum of each window of images [batch, rows, columns, features]."""
 
-    INPUTS = (Role("input"),)
-    OUTPUTS = (Role("output"),)
+    INPUTS = (Role("input", rank=4),)
+    OUTPUTS = (Role("output", rank=4),)
     DIVISIBLE = True
     kind: Literal["pooling"] = "pooling"
     reducer: Reducer
@@ -221,8 +223,8 @@ class RowReduction(Op):
     The output has a row for each row and a column for each window.
     """
 
-    INPUTS = (Role("input"),)
-    OUTPUTS = (Role("output"),)
+    INPUTS = (Role("input", rank=2),)
+    OUTPUTS = (Role("output", rank=2),)
     kind: Literal["row_reduction"] = "row_reduction"
     reducer: Reducer
     initial: float | None
@@ -243,7 +245,7 @@ class Mask(Op):
     """
 
     INPUTS = (Role("read", many=True),)
-    OUTPUTS = (Role("output"),)
+    OUTPUTS = (Role("output", rank=4),)
     kind: Literal["mask"] = "mask"
     code: Expression
 
@@ -257,13 +259,13 @@ class Attention(Op):
     """
 
     INPUTS = (
-        Role("query"),
-        Role("key"),
-        Role("value"),
-        Role("added", optional=True),
-        Role("kept", optional=True),
+        Role("query", rank=4),
+        Role("key", rank=4),
+        Role("value", rank=4),
+        Role("added", optional=True, rank=4),
+        Role("kept", optional=True, rank=4),
     )
-    OUTPUTS = (Role("output"),)
+    OUTPUTS = (Role("output", rank=4),)
     DIVISIBLE = True
     kind: Literal["attention"] = "attention"
     scale: float
@@ -290,8 +292,8 @@ class Elementwise(Op):
 class Scaling(Op):
     """Images [batch, rows, features] of 32-bit floats multiplied by factors [batch, features]."""
 
-    INPUTS = (Role("input"), Role("factors"))
-    OUTPUTS = (Role("output"),)
+    INPUTS = (Role("input", rank=3), Role("factors", rank=2))
+    OUTPUTS = (Role("output", rank=3),)
     ALIASES = (Alias("output", "input", must=False),)
     DIVISIBLE = True
     kind: Literal["scaling"] = "scaling"
@@ -311,7 +313,7 @@ class Copy(Op):
 class Lookup(Op):
     """Rows of a table [rows, bytes], one for each index; indices are clamped to the table."""
 
-    INPUTS = (Role("table"), Role("indices"))
+    INPUTS = (Role("table", rank=2), Role("indices", rank=1))
     OUTPUTS = (Role("output"),)
     kind: Literal["lookup"] = "lookup"
     wrap: int
@@ -321,7 +323,7 @@ class Lookup(Op):
 class EmbeddingBag(Op):
     """A pooling of rows that are looked up, without the memory between them; the name is PyTorch's."""
 
-    INPUTS = (Role("table"), Role("indices"))
+    INPUTS = (Role("table", rank=2), Role("indices", rank=1))
     OUTPUTS = (Role("output"),)
     kind: Literal["embedding_bag"] = "embedding_bag"
     lookup: Lookup
@@ -392,8 +394,8 @@ class Sort(Op):
 class TopK(Op):
     """The k largest 32-bit floats of each row [batch, size] with their indices, both [batch, k]."""
 
-    INPUTS = (Role("values"),)
-    OUTPUTS = (Role("output"), Role("indices"))
+    INPUTS = (Role("values", rank=2),)
+    OUTPUTS = (Role("output", rank=2), Role("indices", rank=2))
     kind: Literal["top_k"] = "top_k"
 
 

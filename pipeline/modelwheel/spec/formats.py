@@ -41,6 +41,8 @@ class Format:
     options: frozenset[str] = frozenset()
     """Fields of `source` that only some formats have."""
     libraries: Libraries = _TENSORFLOW
+    article: str = "a"
+    """Of the title."""
 
 
 FORMATS: Mapping[str, Format] = {
@@ -72,6 +74,7 @@ FORMATS: Mapping[str, Format] = {
         Directory("an ONNX model", "*.onnx"),
         frozenset({"constants"}),
         Libraries(inspect="onnx", reference="ONNX Runtime"),
+        article="an",
     ),
     "pytorch": Format(
         "PyTorch", (".pt2",), libraries=Libraries("torch-mlir", "torch-mlir", "PyTorch")

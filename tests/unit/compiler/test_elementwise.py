@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
@@ -65,7 +67,7 @@ def _graph(emission: Emission, *results: str, inside: bool = True) -> Graph:
     return emission.graph(places, loops=inside, **dict.fromkeys(places, "output"))
 
 
-def _body(graph: Graph) -> list[Node]:
+def _body(graph: Graph) -> Sequence[Node]:
     (loop,) = (node for node in graph.body.nodes if node.regions)
     return loop.regions[-1].nodes
 

@@ -201,10 +201,10 @@ def test_memory_that_holds_something_else_is_found() -> None:
 
 def test_a_graph_that_is_none_is_found() -> None:
     graph = _graph(_named("f", part(X), part(A)), _named("g", part(A), part(Y)))
-    graph.body.nodes.reverse()
+    graph.body.reset(reversed(graph.body.nodes))
     with pytest.raises(InvalidGraphError, match="reads a value that is not computed before"):
         check(graph)
-    graph.body.nodes.reverse()
+    graph.body.reset(reversed(graph.body.nodes))
     first, _ = graph.body.nodes
     (result,) = first.outputs.values()
     first.outputs["result1"] = Result(
@@ -229,7 +229,7 @@ class _Spoil:
 
     def run(self, graph: Graph) -> int:
         """Puts the nodes in the opposite order."""
-        graph.body.nodes.reverse()
+        graph.body.reset(reversed(graph.body.nodes))
         graph.changed = True
         return 1
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from modelwheel.compiler.ir.graph import Graph, Node, Piece, Value
-from modelwheel.compiler.ir.ordering import common, may_pass, tied
+from modelwheel.compiler.ir.ordering import between, common, may_pass, position, tied
 from tests.support.modules import Emission
 
 STEPS = """
@@ -18,7 +20,7 @@ ENTRY main {
 """
 
 
-def _graph() -> tuple[Graph, list[Node]]:
+def _graph() -> tuple[Graph, Sequence[Node]]:
     """A loop whose state is read first and written last."""
     emission = Emission(STEPS, at={"next": "state"})
     graph = emission.graph(["state"], loops=True, state="temporary")
@@ -71,3 +73,14 @@ def test_only_bytes_that_both_have_are_in_the_way() -> None:
     found = common(Piece(one, 40, 24), _whole(other), places)
     assert found == Piece(other, 0, 16, 48)
     assert common(_whole(one), _whole(Value(64)), places) is None
+
+
+def test_a_position_is_that_after_the_last_change() -> None:
+    graph, (read, other, last) = _graph()
+    assert [position(node) for node in (read, other, last)] == [0, 1, 2]
+    assert list(between(read, last)) == [other]
+    new = Node(other.op, dict(other.inputs))
+    graph.insert(new, other)
+    assert [position(node) for node in (read, new, other, last)] == [0, 1, 2, 3]
+    graph.detach(read)
+    assert [position(node) for node in (read, new, other, last)] == [-1, 0, 1, 2]

@@ -37,13 +37,14 @@ class Fork:
         origin = self.branches[0][-1].origin
         self.node = Node(Branches(), origin=origin)
         self._before = list(self.region.nodes)
-        position = max(map(self.region.nodes.index, nodes))
+        position = max(map(self.region.position, nodes))
         moving = set(nodes)
         left = [node for node in self._before[:position] if node not in moving]
-        self.region.nodes[: position + 1] = [*left, self.node]
+        self.region.reset([*left, self.node, *self._before[position + 1 :]])
         self.node.region = self.region
         for branch in self.branches:
-            inner = Region(list(branch), owner=self.node)
+            inner = Region(owner=self.node)
+            inner.reset(branch)
             self.node.regions.append(inner)
             for node in branch:
                 node.region = inner
@@ -58,7 +59,7 @@ class Fork:
             (piece,) = (piece for piece in carried.results if piece is not None)
             piece.value.users.remove(self.node)
             self._redirect(carried.value, piece.value)
-        self.region.nodes[:] = self._before
+        self.region.reset(self._before)
         for node in self._before:
             node.region = self.region
 

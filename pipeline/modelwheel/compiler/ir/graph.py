@@ -12,7 +12,7 @@ Only the mutators of `Graph`, `erasing`, `forks`, `loop_bodies` and `loop_state`
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal, Protocol, TypeAlias, TypeVar
 
@@ -140,8 +140,39 @@ class Carried:
 class Region:
     """A sequence of nodes: the outermost one, the body of a loop, or a branch."""
 
-    nodes: list[Node] = field(default_factory=list)
     owner: Node | None = None
+    _nodes: list[Node] = field(default_factory=list)
+    _positions: dict[Node, int] | None = None
+    """Where each node is; None after a change, until somebody asks."""
+
+    @property
+    def nodes(self) -> Sequence[Node]:
+        """All in order; a view: it changes as the region does."""
+        return self._nodes
+
+    def position(self, node: Node) -> int:
+        """Where a node is in the sequence; -1 if it is not in it."""
+        if self._positions is None:
+            self._positions = {node: number for number, node in enumerate(self._nodes)}
+        return self._positions.get(node, -1)
+
+    # --- for those that change a graph -----------------------------------------------------------
+
+    def insert(self, node: Node, before: Node | None = None) -> None:
+        """Adds a node before another one of the sequence, or at the end."""
+        at = len(self._nodes) if before is None else self._nodes.index(before)
+        self._nodes.insert(at, node)
+        self._positions = None
+
+    def remove(self, node: Node) -> None:
+        """Takes a node out of the sequence."""
+        self._nodes.remove(node)
+        self._positions = None
+
+    def reset(self, nodes: Iterable[Node]) -> None:
+        """Makes some nodes the sequence."""
+        self._nodes = list(nodes)
+        self._positions = None
 
 
 @dataclass(eq=False, repr=False)
@@ -182,6 +213,15 @@ class Node:
         while owner is not None and owner is not loop:
             owner = owner.region.owner if owner.region else None
         return owner is loop
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """The result of a rule: the arguments of `Graph.replace`."""
+
+    nodes: Sequence[Node]
+    node: Node
+    at: Node | None = None
 
 
 @dataclass(eq=False, repr=False)
@@ -230,14 +270,14 @@ class Graph:
 
     def append(self, region: Region, node: Node) -> None:
         """Adds a node at the end of a region; for those who make a graph."""
-        region.nodes.append(node)
+        region.insert(node)
         self._attach(region, node)
 
     def insert(self, node: Node, before: Node) -> None:
         """Adds a node just before another one."""
         region = before.region
         assert region is not None
-        region.nodes.insert(region.nodes.index(before), node)
+        region.insert(node, before)
         self._attach(region, node)
         self.changed = True
 
@@ -266,7 +306,7 @@ class Graph:
         region = nodes[-1].region
         if region is None or any(old.region is not region for old in nodes):
             raise ValueError("nodes that one replaces are in one region")
-        region.nodes.insert(region.nodes.index(at or nodes[-1]), node)
+        region.insert(node, at or nodes[-1])
         for old in nodes:
             self.detach(old)
         self._attach(region, node)
@@ -295,9 +335,8 @@ class Graph:
         own = set(node.values)
         if moving or any(value in inside and value not in own for value in node.used):
             raise ValueError("a node that reads what its loop computes cannot move out of it")
-        region.nodes.remove(node)
-        outer = loop.region.nodes
-        outer.insert(outer.index(loop), node)
+        region.remove(node)
+        loop.region.insert(node, loop)
         node.region = loop.region
         self.changed = True
 
@@ -359,7 +398,7 @@ class Graph:
         for inner in node.regions:
             for child in list(inner.nodes):
                 self.detach(child)
-        node.region.nodes.remove(node)
+        node.region.remove(node)
         for value in node.used:
             value.users.remove(node)
 

@@ -94,6 +94,53 @@ def may_pass(
     return True
 
 
+def places(
+    graph: Graph,
+    new: Node,
+    old: Node,
+    kernel: Node,
+    writes: Sequence[Piece] = (),
+    without: Collection[Node] = (),
+) -> Iterator[Node]:
+    """Which of a node and a later one of its region a node that does the work of both may come before; the best comes first.
+
+    Args:
+        graph: The graph.
+        new: A node that is in no region yet; it reads what `old` does, and more.
+        old: Its value is read by `kernel` alone.
+        kernel: The later one.
+        writes: What of `kernel` the new node writes.
+        without: Nodes that tie nothing, as they are about to be replaced.
+    """
+    inside = between(old, kernel)
+    added = [operand for role, operand in new.inputs.items() if role not in old.inputs]
+    if all(is_before(operand.value, old) for operand in added) and may_pass(
+        graph, inside, writes=writes, without=without
+    ):
+        yield old
+    if may_pass(graph, inside, reads=[*map(piece_of, old.inputs.values())], without=without):
+        yield kernel
+
+
+def position(node: Node) -> int:
+    """Where a node is in its region; -1 if it is in none any more."""
+    return -1 if node.region is None else node.region.position(node)
+
+
+def between(first: Node, last: Node) -> Sequence[Node]:
+    """The nodes between two of one region."""
+    assert first.region is not None
+    return first.region.nodes[position(first) + 1 : position(last)]
+
+
+def is_before(value: Value, node: Node) -> bool:
+    """Whether a value is there when a node runs, which is in the same region or inside of it."""
+    producer = value.producer
+    if value.source != "node" or producer is None or producer.region is not node.region:
+        return True
+    return 0 <= position(producer) < position(node)
+
+
 def _inside(graph: Graph, node: Node) -> Iterator[Node]:
     for region in node.regions:
         yield from graph.walk(region)

@@ -1,4 +1,4 @@
-"""What readers and parsers raise about a damaged file, as one sentence: the only place for all formats."""
+"""Makes one sentence of what readers and parsers raise about a damaged file: the only place for all formats."""
 
 from __future__ import annotations
 
@@ -56,11 +56,10 @@ def reading_errors(reading: Reading, passing: tuple[type[Exception], ...] = ()) 
 
 def damage(reading: Reading, error: Exception) -> str:
     """The sentence about a file with which its reader failed."""
-    title, file = FORMATS[reading.format].title, getattr(reading, "file", "")
-    name = one_line(file) if file else f"the {title}"
-    article = "an" if title.startswith(("O", "A")) else "a"
+    row, file = FORMATS[reading.format], getattr(reading, "file", "")
+    name = one_line(file) if file else f"the {row.title}"
     return (
-        f"{name} is damaged, or not {article} {title} model that modelwheel reads ({reason_of(error)}); save, "
+        f"{name} is damaged, or not {row.article} {row.title} model that modelwheel reads ({reason_of(error)}); save, "
         "export or fetch it again, and report it if its own framework loads it"
     )
 

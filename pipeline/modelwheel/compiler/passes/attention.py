@@ -29,12 +29,11 @@ from ..ir.graph import Graph, Node, Operand, Piece, Region, Result
 from ..ir.graph import Value as GraphValue
 from ..ir.hlo import Instruction, Module
 from ..ir.numbering import Numbering
-from ..ir.ordering import may_pass, over_operands, piece_of
+from ..ir.ordering import between, may_pass, over_operands, piece_of, position
 from ..ir.views import Source, source_of, strides_in_result, strides_of
 from .attention_masks import Masks
 from .match.head_products import HeadProduct, follow, heads_of, last_two_exchanged
-from .match.kernel_values import between, position
-from .match.product_epilogues import read_parts, with_parts
+from .match.product_epilogues import Finish, read_parts
 from .match.softmaxes import Softmax, softmax_of
 
 _FLOAT = ElementType.FLOAT32
@@ -194,7 +193,7 @@ def _finished(nodes: _Nodes, kernel: Node, source: Source) -> tuple[Node, Node] 
             continue
         (result,) = kernel.outputs.values()
         plain = Result(result.value, result.view)
-        finished = with_parts(nodes.graph, product, kernel, parts, plain)
+        finished = Finish(nodes.graph, product, parts, kernel).at(plain)
         if finished is not None:
             return product, finished
     return None

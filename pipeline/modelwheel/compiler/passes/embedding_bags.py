@@ -18,6 +18,7 @@ from ...dtypes import ElementType
 from ...program.arrays import overlap
 from ...program.ops import EmbeddingBag, Lookup, Pooling
 from ..ir.graph import Graph, Node, Value
+from ..ir.ordering import between
 
 
 class FuseEmbeddingBags:
@@ -63,8 +64,7 @@ def _is_alone(graph: Graph, lookup: Node, pool: Node) -> bool:
         return False
     if result.near or any(piece.value is rows for piece, _ in graph.results):
         return False
-    nodes = lookup.region.nodes
-    until = nodes[nodes.index(lookup) + 1 : nodes.index(pool) + 1]
+    until = [*between(lookup, pool), pool]
     return all(_stays(graph, operand.value, until) for operand in lookup.inputs.values())
 
 

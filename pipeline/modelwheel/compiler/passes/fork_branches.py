@@ -57,7 +57,7 @@ class _Forking:
                 fork = self._largest(region, position)
                 if fork is not None:
                     made += 1
-                    position = region.nodes.index(fork.node)
+                    position = region.position(fork.node)
             position += 1
         inner = (i for n in region.nodes if not isinstance(n.op, Branches) for i in n.regions)
         return made + sum(map(self.region, inner))

@@ -24,20 +24,21 @@ multiply-adds in the place of a product and a sum, and the runtime's own activat
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from ...dtypes import ElementType
 from ...program import ops
 from ...program.aliases import alias_of
 from ...program.view import View
-from ..ir.graph import Graph, Node, Operand, Piece, Region, Result, Value
+from ..ir.graph import Graph, Node, Operand, Piece, Region, Replacement, Result, Value
 from ..ir.hlo import Instruction
 from ..ir.match import view_of
-from ..ir.ordering import may_pass, over_operands, piece_of
+from ..ir.ordering import between, may_pass, over_operands, piece_of, places
 from ..ir.product_ops import dot_op
 from .match.epilogue_parts import Named
-from .match.kernel_values import KernelValues, between, fusion_of, is_before, whole
-from .match.product_epilogues import finished, read_parts, with_parts
+from .match.kernel_values import KernelValues, fusion_of, whole
+from .match.product_epilogues import Finish, read_parts
 from .recognise.kernel_calls import KernelCall
 from .recognise.paddings import Padding, padding_of
 from .recognise.poolings import Pooled, mean_of_values, scaling
@@ -71,17 +72,21 @@ def _fuse(graph: Graph, values: KernelValues, kernel: Node) -> bool:
     call = fusion_of(graph, kernel)
     if call is None:
         return False
-    return any(
-        _Join(graph, values, call, product).done(number)
+    joined = (
+        _Join(graph, values, call, product).replacements(number)
         for product, number in values.products(kernel)
-    ) or _scale(graph, values, call)
+    )
+    replacements = next(filter(None, joined), None) or _scaled(graph, values, call)
+    for replacement in replacements:
+        graph.replace(replacement.nodes, replacement.node, replacement.at)
+    return bool(replacements)
 
 
-def _scale(graph: Graph, values: KernelValues, call: KernelCall) -> bool:
+def _scaled(graph: Graph, values: KernelValues, call: KernelCall) -> Sequence[Replacement]:
     """Leaves out a kernel that multiplies by a number what only one pooling adds up."""
     factor, pool = scaling(call.instruction), values.only_reader(call)
     if factor is None or pool is None or not isinstance(pool.op, ops.Pooling):
-        return False
+        return ()
     (source,), read = call.arguments, pool.inputs["input"].view
     fits = (
         pool.op.reducer == "sum"
@@ -89,38 +94,28 @@ def _scale(graph: Graph, values: KernelValues, call: KernelCall) -> bool:
         and source.view.slice.size == read.slice.size
     )
     if not fits:
-        return False
+        return ()
     new = graph.merged(pool.op.model_copy(update={"in_factor": factor}), [call.node, pool])
     view = read.model_copy(update={"slice": source.view.slice})
     new.inputs, new.outputs = {"input": Operand(source.value, view)}, dict(pool.outputs)
     gone = (call.node, pool)
     if over_operands(new, new.outputs["output"], gone):
-        return False
+        return ()
     if not may_pass(graph, between(*gone), reads=[piece_of(source)], without=gone):
-        return False
-    graph.replace(gone, new)
-    return True
-
-
-@dataclass(frozen=True)
-class _Finished:
-    """A product with an epilogue, and the node that it comes before."""
-
-    product: Node
-    node: Node
-    at: Node
+        return ()
+    return (Replacement(gone, new),)
 
 
 @dataclass
 class _Join:
-    """A fusion that may become the epilogue of a product."""
+    """A fusion that may become the epilogue of a product: a rule, which changes nothing."""
 
     graph: Graph
     values: KernelValues
     call: KernelCall
     product: Node
-    _others: list[_Finished] = field(default_factory=list)
-    """Products that are addends of the epilogue."""
+    _others: list[Replacement] = field(default_factory=list)
+    """Of products that are addends of the epilogue."""
     _borrowed: list[Value] = field(default_factory=list)
     """What other kernels have written and this one computes again."""
 
@@ -134,8 +129,8 @@ class _Join:
         """Its instruction."""
         return self.call.instruction
 
-    def done(self, number: int) -> bool:
-        """Joins the two, if that is possible; the product is this argument of the kernel."""
+    def replacements(self, number: int) -> Sequence[Replacement]:
+        """Joins the two, in this order; none if that is impossible. The product is this argument of the kernel."""
         if (mean := mean_of_values(self.fusion)) is not None:
             return self._finish(number, mean[0], self._mean(mean[1]))
         pool = self.values.only_reader(self.call)
@@ -154,20 +149,19 @@ class _Join:
         )
         return parts or {}
 
-    def _finish_all(self, number: int) -> bool:
+    def _finish_all(self, number: int) -> Sequence[Replacement]:
         """Lets the product compute all of the fusion."""
         parts = self._parts(number, self.fusion.called_root)
         out = self.call.result
         # What writes all of it leaves nothing of what XLA's kernel may have changed in its place.
         out = replace(out, base=None if self.call.is_whole else out.base, near=())
-        if out.base is not None and out.base.value in self.product.values:
-            return False
-        node = with_parts(self.graph, self.product, self.kernel, parts, out) if parts else None
-        at = None if node is None else self._place(self.product, node, writes=out)
+        if not parts or (out.base is not None and out.base.value in self.product.values):
+            return ()
+        node = Finish(self.graph, self.product, parts, self.kernel).at(out)
+        at = self._place(self.product, node, writes=out)
         if node is None or at is None or not self._may_be_written(node):
-            return False
-        self._replace(node, at)
-        return True
+            return ()
+        return [*self._others, Replacement([self.product, self.kernel], node, at)]
 
     def _may_be_written(self, node: Node) -> bool:
         """Whether the result may be over those operands that it is over wherever it is."""
@@ -186,38 +180,27 @@ class _Join:
         node.outputs["out"] = replace(out, near=tuple(near))
         return True
 
-    def _finish(self, number: int, values: Instruction, rest: Node) -> bool:
+    def _finish(self, number: int, values: Instruction, rest: Node) -> Sequence[Replacement]:
         """Lets the product compute some values of the fusion, which another node reads."""
-        node = finished(self.graph, self.product, None, self._parts(number, values))
-        at = None if node is None else self._place(self.product, node)
+        node = Finish(self.graph, self.product, self._parts(number, values)).in_place()
+        at = self._place(self.product, node)
         (result,) = rest.outputs.values()
         if node is None or at is None or over_operands(rest, result, self._gone):
-            return False
-        self._replace(node, at, rest)
-        return True
+            return ()
+        own = Replacement([self.product], node, at)
+        return [*self._others, own, Replacement([self.kernel], rest)]
 
-    def _finish_padded(self, number: int, padding: Padding, pool: Node) -> bool:
+    def _finish_padded(self, number: int, padding: Padding, pool: Node) -> Sequence[Replacement]:
         """Lets the product compute all but the padding, and the pooling read that."""
         parts = self._parts(number, padding.values)
-        node = finished(self.graph, self.product, self.kernel, parts)
-        at = None if node is None else self._place(self.product, node)
+        node = Finish(self.graph, self.product, parts, self.kernel).in_place()
+        at = self._place(self.product, node)
         if node is None or at is None:
-            return False
+            return ()
         new = self.graph.merged(padding.pooling, [pool])
         new.inputs, new.outputs = {"input": self._floats(padding.shape)}, dict(pool.outputs)
-        self._replace(node, at)
-        self.graph.replace([self.kernel, pool], new)
-        return True
-
-    def _replace(self, node: Node, at: Node, rest: Node | None = None) -> None:
-        for other in self._others:
-            self.graph.replace([other.product], other.node, at=other.at)
-        if any(result.value in self.kernel.values for result in node.outputs.values()):
-            self.graph.replace([self.product, self.kernel], node, at=at)
-        else:
-            self.graph.replace([self.product], node, at=at)
-        if rest is not None:
-            self.graph.replace([self.kernel], rest)
+        own = Replacement([self.product], node, at)
+        return [*self._others, own, Replacement([self.kernel, pool], new)]
 
     # --- what is left of the kernel ---------------------------------------------------------------
 
@@ -253,15 +236,15 @@ class _Join:
         if value is not None:
             self._borrowed.append(value)
             return whole(value)
-        taken = [self.product, *(other.product for other in self._others)]
+        taken = [self.product, *self._finished]
         for product, number in self.values.products(self.kernel):
             if product in taken:
                 continue
             parts = read_parts(self.graph, product, self.kernel, self.fusion, number, node)
-            new = finished(self.graph, product, None, parts or {})
-            at = None if new is None else self._place(product, new)
+            new = Finish(self.graph, product, parts or {}).in_place()
+            at = self._place(product, new)
             if new is not None and at is not None:
-                self._others.append(_Finished(product, new, at))
+                self._others.append(Replacement([product], new, at))
                 out = product.outputs["out"]
                 return Operand(out.value, View.of_bytes(out.view.slice))
         return None
@@ -269,30 +252,31 @@ class _Join:
     # --- where it runs ----------------------------------------------------------------------------
 
     @property
-    def _gone(self) -> tuple[Node, ...]:
-        return (self.product, self.kernel, *(other.product for other in self._others))
+    def _finished(self) -> list[Node]:
+        """The products that are addends."""
+        return [product for other in self._others for product in other.nodes]
 
-    def _place(self, product: Node, node: Node, writes: Result | None = None) -> Node | None:
+    @property
+    def _gone(self) -> tuple[Node, ...]:
+        return (self.product, self.kernel, *self._finished)
+
+    def _place(self, product: Node, node: Node | None, writes: Result | None = None) -> Node | None:
         """Which of a product and the kernel a node that takes the place of the product may come before.
 
         Args:
             product: One that the kernel reads.
-            node: What it becomes.
+            node: What it becomes, if it can become anything.
             writes: What of the kernel it writes.
         """
-        kernel, inside = self.kernel, between(product, self.kernel)
+        if node is None:
+            return None
         own = [] if writes is None else [Piece.whole(writes.value)]
-        operands = [operand for role, operand in node.inputs.items() if role not in product.inputs]
-        is_early = (
-            all(is_before(operand.value, product) for operand in operands)
-            and not any(other.at is kernel for other in self._others)
-            and may_pass(self.graph, inside, writes=own, without=self._gone)
-        )
-        if is_early and self._lasts_until(product):
-            return product
-        reads = list(map(piece_of, product.inputs.values()))
-        is_late = may_pass(self.graph, inside, reads=reads, without=self._gone)
-        return kernel if is_late and self._lasts_until(kernel) else None
+        # It reads those that come just before the kernel.
+        is_late = any(other.at is self.kernel for other in self._others)
+        for at in places(self.graph, node, product, self.kernel, own, self._gone):
+            if self._lasts_until(at) and not (is_late and at is product):
+                return at
+        return None
 
     def _lasts_until(self, node: Node) -> bool:
         """Whether what is borrowed is still there."""

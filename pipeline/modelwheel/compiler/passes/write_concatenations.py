@@ -25,17 +25,10 @@ from ...program.view import View
 from ..ir.graph import Graph, Node, Operand, Piece, Result, Value
 from ..ir.hlo import Instruction
 from ..ir.match import parameter_of
-from ..ir.ordering import may_pass, over_operands, piece_of
+from ..ir.ordering import between, may_pass, over_operands, places, position
 from .match.epilogue_parts import Named
-from .match.kernel_values import (
-    KernelValues,
-    between,
-    fusion_of,
-    is_before,
-    position,
-    whole,
-)
-from .match.product_epilogues import Columns, in_columns, read_parts
+from .match.kernel_values import KernelValues, fusion_of, whole
+from .match.product_epilogues import Columns, Finish, read_parts
 
 _FLOAT = ElementType.FLOAT32
 
@@ -168,19 +161,13 @@ class _Concatenation:
         return None
 
     def _in_columns(self, product: Node, parts: Named, columns: Columns) -> _Writer | None:
-        new = in_columns(self.graph, product, None, parts, columns, self.whole)
+        new = Finish(self.graph, product, parts).in_columns(columns, self.whole)
         gone = (product, self.kernel)
         if new is None or over_operands(new, new.outputs["out"], gone):
             return None
-        inside = between(*gone)
-        operands = [operand for role, operand in new.inputs.items() if role not in product.inputs]
-        if all(is_before(operand.value, product) for operand in operands):
-            writes = [Piece.whole(self.whole)]
-            if may_pass(self.graph, inside, writes=writes, without=gone):
-                return _Writer(new, product, is_early=True)
-        reads = list(map(piece_of, product.inputs.values()))
-        is_late = may_pass(self.graph, inside, reads=reads, without=gone)
-        return _Writer(new, product) if is_late else None
+        writes = [Piece.whole(self.whole)]
+        at = next(places(self.graph, new, *gone, writes, gone), None)
+        return None if at is None else _Writer(new, product, is_early=at is product)
 
     def _copied(self, node: Instruction, columns: Columns) -> _Writer | None:
         """The copy of a value in memory that is a piece."""

@@ -22,9 +22,8 @@ from ...program import ops
 from ...program.aliases import rows_of
 from ...program.view import View
 from ..ir.graph import Graph, Node, Operand, Piece, Result, Value
-from ..ir.ordering import may_pass, over_operands
-from .match.kernel_values import between, position
-from .match.product_epilogues import Columns, in_columns
+from ..ir.ordering import between, may_pass, over_operands, position
+from .match.product_epilogues import Columns, Finish
 
 _FLOAT = ElementType.FLOAT32
 _WRITERS = (ops.Dot, ops.Convolution, ops.Copy)
@@ -58,7 +57,7 @@ def _write_at_once(graph: Graph, copy: Node) -> bool:
     if not all(_is_pooling(pool, source, columns) for pool in pools):
         return False
     whole = _result_of(chain[-1]).value
-    new = in_columns(graph, product, None, {}, columns, whole)
+    new = Finish(graph, product, {}).in_columns(columns, whole)
     gone = (product, copy)
     if new is None or over_operands(new, new.outputs["out"], gone):
         return False

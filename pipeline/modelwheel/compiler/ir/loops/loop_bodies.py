@@ -14,13 +14,15 @@ it before, it needs none to begin with.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ....program.aliases import has_all_bytes
 from ....program.arrays import ALIGNMENT
 from ....program.ops import Convolution, Dot, Elementwise, While
 from ..graph import Carried, Graph, Join, Node, Operand, Value
 
 
-def body_of(loop: Node) -> list[Node]:
+def body_of(loop: Node) -> Sequence[Node]:
     """The nodes of the body of a loop."""
     return loop.regions[-1].nodes
 

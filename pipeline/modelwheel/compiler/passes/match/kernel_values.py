@@ -10,6 +10,7 @@ from ....program.view import View
 from ...ir.graph import INSIDE, Graph, Node, Operand, Value
 from ...ir.hlo import Instruction
 from ...ir.numbering import Numbering
+from ...ir.ordering import is_before, position
 from ..recognise.kernel_calls import KernelCall
 
 
@@ -98,23 +99,3 @@ class KernelValues:
             number = self._numbering.of(call.instruction)
             values.setdefault(number, []).append(call.result.value)
         return values
-
-
-def position(node: Node) -> int:
-    """Where a node is in its region; -1 if it is in none any more."""
-    nodes = [] if node.region is None else node.region.nodes
-    return nodes.index(node) if node in nodes else -1
-
-
-def between(first: Node, last: Node) -> list[Node]:
-    """The nodes between two of one region."""
-    assert first.region is not None
-    return first.region.nodes[position(first) + 1 : position(last)]
-
-
-def is_before(value: Value, node: Node) -> bool:
-    """Whether a value is there when a node runs, which is in the same region or inside of it."""
-    producer = value.producer
-    if value.source != "node" or producer is None or producer.region is not node.region:
-        return True
-    return 0 <= position(producer) < position(node)

@@ -81,73 +81,6 @@ def read_parts(
     return FusionReader(number, arguments, columns, elsewhere, window).parts(node)
 
 
-def with_parts(
-    graph: Graph, product: Node, kernel: Node | None, parts: Named, out: Result
-) -> Node | None:
-    """A product with further parts of an epilogue, which is in no region yet.
-
-    Args:
-        graph: The graph.
-        product: A dot or a convolution, which may have an epilogue.
-        kernel: The node whose work it does too, if there is one.
-        parts: What follows.
-        out: Where the result is to be: its slice counts.
-
-    Returns:
-        None if the kernels cannot apply the parts, or not after those that it has.
-    """
-    view = product.outputs["out"].view
-    sizes = {out.view.slice.size, view.slice.size}
-    if sizes != {view.elements * _FLOAT.item_bytes}:
-        return None
-    node = _applying(graph, product, kernel, parts)
-    if node is not None:
-        sums = product.outputs.get("accumulator", product.outputs["out"])
-        node.outputs = {
-            "out": replace(out, view=view.model_copy(update={"slice": out.view.slice})),
-            "accumulator": replace(sums, base=None, near=()),
-        }
-    return node
-
-
-def in_columns(
-    graph: Graph, product: Node, kernel: Node | None, parts: Named, columns: Columns, out: Value
-) -> Node | None:
-    """A product, with further parts of an epilogue, that writes its result into columns of an array.
-
-    Args:
-        graph: The graph.
-        product: A dot or a convolution, which may have an epilogue.
-        kernel: The node whose work it does too, if there is one.
-        parts: What follows.
-        columns: Where in the array.
-        out: The array.
-
-    Returns:
-        None if the kernels cannot do that.
-    """
-    view = product.outputs["out"].view
-    number = columns_of(product)
-    fastest = [axis for axis, step in enumerate(view.strides) if step == 1]
-    # The result of several axes of columns has no rows of its own.
-    fits = (
-        number == columns.count >= _MIN_COLUMNS
-        and number in (view.shape[axis] for axis in fastest)
-        and view.elements == columns.rows * number
-        and view.element_type == _FLOAT
-        and "addend" not in (*parts, *product.inputs)
-    )
-    node = _applying(graph, product, kernel, parts) if fits else None
-    if node is not None:
-        steps = (step if step == 1 else step // number * columns.step for step in view.strides)
-        update = {"slice": columns.slice, "strides": tuple(steps)}
-        result = Result(out, view.model_copy(update=update))
-        node.outputs = {"out": result}
-        if getattr(node.op, "epilogue", None) is not None:
-            node.outputs["accumulator"] = result
-    return node
-
-
 @dataclass(frozen=True)
 class Columns:
     """Columns of an array of 32-bit floats."""
@@ -165,31 +98,81 @@ class Columns:
         return Slice(allocation=INSIDE, offset=self.first * _FLOAT.item_bytes, size=size)
 
 
-def _applying(graph: Graph, product: Node, kernel: Node | None, parts: Named) -> Node | None:
-    """A product with further parts of an epilogue, without results."""
-    op = product.op
-    assert isinstance(op, ops.Dot | ops.Convolution)
-    before = op.epilogue or ops.Epilogue()
-    there = [name for name in ORDER if _has(product, before, name)]
-    if there and parts and ORDER.index(there[-1]) >= min(map(ORDER.index, parts)):
-        return None
-    operands = _operands(parts, product.outputs["out"].view, columns_of(product))
-    if operands is None:
-        return None
-    if parts:
-        limits = {name: parts[name] for name in _LIMITS if name in parts}
-        op = op.model_copy(update={"epilogue": before.model_copy(update=limits)})
-    node = graph.merged(op, [product] if kernel is None else [product, kernel])
-    node.inputs = {**product.inputs, **operands}
-    return node
+@dataclass(frozen=True)
+class Finish:
+    """A product with further parts of an epilogue; the nodes that it makes are in no region yet.
 
+    Each is None if the kernels cannot apply the parts, or not after those that the product has.
+    """
 
-def finished(graph: Graph, product: Node, kernel: Node | None, parts: Named) -> Node | None:
-    """As `with_parts`, with the result where that of the product is; None also if nothing follows."""
-    out = product.outputs["out"]
-    if not parts or out.base is not None or out.near:
-        return None
-    return with_parts(graph, product, kernel, parts, out)
+    graph: Graph
+    product: Node
+    """A dot or a convolution, which may have an epilogue."""
+    parts: Named
+    """What follows."""
+    kernel: Node | None = None
+    """The node whose work it does too, if there is one."""
+
+    def at(self, out: Result) -> Node | None:
+        """With its result elsewhere: the slice of `out` counts."""
+        view = self.product.outputs["out"].view
+        sizes = {out.view.slice.size, view.slice.size}
+        if sizes != {view.elements * _FLOAT.item_bytes}:
+            return None
+        node = self._without_results()
+        if node is not None:
+            sums = self.product.outputs.get("accumulator", self.product.outputs["out"])
+            node.outputs = {
+                "out": replace(out, view=view.model_copy(update={"slice": out.view.slice})),
+                "accumulator": replace(sums, base=None, near=()),
+            }
+        return node
+
+    def in_place(self) -> Node | None:
+        """With its result where that of the product is; None also if nothing follows."""
+        out = self.product.outputs["out"]
+        return None if not self.parts or out.base is not None or out.near else self.at(out)
+
+    def in_columns(self, columns: Columns, out: Value) -> Node | None:
+        """With its result in columns of an array; None also if its rows are not rows of columns."""
+        view = self.product.outputs["out"].view
+        number = columns_of(self.product)
+        fastest = [axis for axis, step in enumerate(view.strides) if step == 1]
+        # The result of several axes of columns has no rows of its own.
+        fits = (
+            number == columns.count >= _MIN_COLUMNS
+            and number in (view.shape[axis] for axis in fastest)
+            and view.elements == columns.rows * number
+            and view.element_type == _FLOAT
+            and "addend" not in (*self.parts, *self.product.inputs)
+        )
+        node = self._without_results() if fits else None
+        if node is not None:
+            steps = (step if step == 1 else step // number * columns.step for step in view.strides)
+            update = {"slice": columns.slice, "strides": tuple(steps)}
+            result = Result(out, view.model_copy(update=update))
+            node.outputs = {"out": result}
+            if getattr(node.op, "epilogue", None) is not None:
+                node.outputs["accumulator"] = result
+        return node
+
+    def _without_results(self) -> Node | None:
+        op, parts = self.product.op, self.parts
+        assert isinstance(op, ops.Dot | ops.Convolution)
+        before = op.epilogue or ops.Epilogue()
+        there = [name for name in ORDER if _has(self.product, before, name)]
+        if there and parts and ORDER.index(there[-1]) >= min(map(ORDER.index, parts)):
+            return None
+        operands = _operands(parts, self.product.outputs["out"].view, columns_of(self.product))
+        if operands is None:
+            return None
+        if parts:
+            limits = {name: parts[name] for name in _LIMITS if name in parts}
+            op = op.model_copy(update={"epilogue": before.model_copy(update=limits)})
+        nodes = [self.product] if self.kernel is None else [self.product, self.kernel]
+        node = self.graph.merged(op, nodes)
+        node.inputs = {**self.product.inputs, **operands}
+        return node
 
 
 def _operands(parts: Named, out: View, columns: int) -> dict[str, Operand] | None:
