@@ -52,11 +52,17 @@ class Reference:
     title: str
     """Its name in tables."""
     rows: tuple[int, ...] = (1, 16, 64)
-    """The compiled batch sizes, which are also what is timed; empty if the model has one shape."""
+    """The compiled batch sizes; empty if the model has one shape."""
     shared: str | None = None
     """The model below ../shared/models; by default it is one of `networks`."""
     more: str = ""
     """More of its spec."""
+
+    @property
+    def timed(self) -> tuple[int, ...]:
+        """The numbers of rows of the tables: the batch sizes, and some between them."""
+        between = {_IMAGES: (3,), (): ()}.get(self.rows, (5, 24))
+        return tuple(sorted((*self.rows, *between)))
 
     @property
     def is_here(self) -> bool:
@@ -243,8 +249,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--page",
         action="store_true",
-        help="measure all models at x86-64-v3 and the highest level, then write docs/benchmarks.md, its plots and "
-        "README's table",
+        help="measure all models at x86-64-v3 and the highest level, there also with two threads, then write "
+        "docs/benchmarks.md, its plots and README's table",
     )
     options = parser.parse_args(arguments)
     if options.page and (options.models or options.quick or options.rows):
@@ -265,15 +271,18 @@ def measure(names: Sequence[str], options: argparse.Namespace, work: Path) -> It
     """Measures all models at all levels, then those that are plotted with more numbers of rows."""
     settings = Settings(threads=options.threads, seconds=options.seconds)
     rows_of: dict[str, Sequence[int]] = {
-        name: options.rows or (QUICK[name] if options.quick else SET[name].rows) for name in names
+        name: options.rows or (QUICK[name] if options.quick else SET[name].timed) for name in names
     }
     levels = levels_of(options)
     with TemporaryDirectory(prefix="copies-", dir=work) as copies:
         for level in levels:
             yield from run(rows_of, level, settings, work, Path(copies))
         if options.page:
+            two = replace(settings, threads=2)
+            yield from run(rows_of, levels[0], two, work, Path(copies))
             stairs: dict[str, Sequence[int]] = dict.fromkeys(PLOTTED, STAIRS)
-            yield from run(stairs, levels[0], settings, work, Path(copies))
+            steady = replace(settings, as_programs=False)
+            yield from run(stairs, levels[0], steady, work, Path(copies))
 
 
 def main(arguments: Sequence[str]) -> Benchmark:

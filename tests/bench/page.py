@@ -14,7 +14,21 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from modelwheel.bench.plots import write_latency, write_shares
-from modelwheel.bench.results import CONSUMERS, OURS, TITLES, Benchmark, Case, Cell, Compared
+from modelwheel.bench.results import (
+    CONSUMERS,
+    OURS,
+    SILENCE_MS,
+    TITLES,
+    Benchmark,
+    Case,
+    Cell,
+    Cells,
+    Compared,
+    Part,
+    after_silence,
+    itself,
+    new_arrays,
+)
 from modelwheel.cli.display.console import OUT, plain
 from modelwheel.util.text import one_line
 from tests.bench.__main__ import PLOTTED, ROOT, SET
@@ -49,6 +63,12 @@ A wheel computes any number of rows by runs of its compiled batch sizes. The low
 the rows that the runs of each batch size compute, divided by the rows of the call. Above 1, the last run is padded. The
 models of the reference set have few batch sizes, so numbers of rows between them cost more runs or padding;
 `modelwheel tune` proposes batch sizes for the numbers of rows that a program uses.
+"""
+
+_CALLS = f"""\
+Calls as programs make them. The first two columns of times are calls with arrays that are new each time, one after another; the
+last row of a model has the average call of a trace in which the number of rows varies. The other two are a single call with new
+arrays after {SILENCE_MS} ms without any.
 """
 
 _STARTS = """\
@@ -103,6 +123,7 @@ def page_text(found: Sequence[Section], plots: Mapping[str, str]) -> str:
     text = f"{_HEAD}\n## Machine and versions\n\n{''.join(map(_where, found))}"
     for section in found:
         text += f"\n## {section.title}\n\n{_ratios(section)}\n{_sentence(section.summary())}\n"
+        text += f"\n{_CALLS}\n{_calls(section)}" if _has_calls(section) else ""
         text += f"\n{_STARTS}\n{_starts(section)}"
     if any(name != "peak.svg" for name in plots):
         text += _STAIRS
@@ -147,6 +168,34 @@ def _ratios(section: Section) -> str:
     text = _table(("model", "rows", "wheel, us", "of peak", *titles, "best"), rows)
     notes = "".join(f"- ({mark}) {escape(reason)}\n" for reason, mark in reasons.items())
     return f"{text}\n{notes}" if notes else text
+
+
+def _has_calls(section: Section) -> bool:
+    return any(case.best_ratio(new_arrays) for one in section.models for case in one.cases)
+
+
+def _calls(section: Section) -> str:
+    """Calls with new arrays: one after another, and after silence; then with rows that vary."""
+    rows = []
+    for compared in section.models:
+        titles = [escape(titled(compared.model, SET))]
+        for case in compared.cases:
+            parts = (*_part(case, new_arrays), *_part(case, after_silence))
+            rows.append((titles.pop() if titles else "", str(case.rows), *parts))
+        if (trace := compared.trace) is not None:
+            mixed = f"{min(trace.rows)} to {max(trace.rows)}"
+            rows.append(("", mixed, *_part(trace, itself), "", ""))
+    silence = f"after {SILENCE_MS} ms"
+    header = ("model", "rows", "new arrays, us", "best", f"{silence}, us", "best")
+    return _table(header, rows)
+
+
+def _part(cells: Cells, part: Part) -> tuple[str, str]:
+    """The microseconds of the wheel and the ratio of the best other runtime."""
+    ours, best = cells.cell(OURS), cells.best_ratio(part)
+    timing = None if ours is None else part(ours)
+    us = "-" if timing is None or timing.us is None else number_of(timing.us.median)
+    return us, ratio(None if best is None else best.median)
 
 
 def _letter(number: int) -> str:

@@ -31,7 +31,7 @@ class Known(Protocol):
         ...
 
     @property
-    def rows(self) -> tuple[int, ...]:
+    def timed(self) -> tuple[int, ...]:
         """The numbers of rows in tables; empty if the model has one shape."""
         ...
 
@@ -199,7 +199,7 @@ def sections(benchmarks: Sequence[Benchmark], known: Mapping[str, Known]) -> lis
 def _is_tabled(one: Compared, known: Mapping[str, Known]) -> bool:
     """Whether its rows are those of the tables; others are for plots."""
     found = known.get(one.model.replace("-", "_"))
-    return found is None or not found.rows or {c.rows for c in one.cases} <= set(found.rows)
+    return found is None or not found.timed or {c.rows for c in one.cases} <= set(found.timed)
 
 
 def stairs(benchmarks: Sequence[Benchmark], names: Collection[str]) -> list[Compared]:

@@ -42,6 +42,15 @@ def test_a_wheel_is_compared_with_tensorflow(
         assert cell.us is not None
         assert side.first_ms is not None
         assert 0 < cell.us.median < 1e6
+        for part in (
+            cell.new_arrays,
+            cell.after_silence,
+            compared.trace and compared.trace.cell(kind),
+        ):
+            assert part is not None
+            assert part.error is None
+            assert part.us is not None
+            assert 0 < part.us.median < 1e6
         assert 0 < side.first_ms < 1e6
         assert side.lowered == (kind != OURS and compared.level != cpu_level().name and LOWERS)
     assert sides["onnxruntime"].error == "there is no onnx file"

@@ -30,6 +30,7 @@ from .process import PATIENCE, SAMPLES, SIDE, SideError, end_of_log, start
 from .process import Program as Started
 from .race import Race, run_race
 from .results import OURS, Case, Compared, Kind, Machine
+from .usage import trace_of
 from .work import work_of_row
 
 FORMATS: Mapping[str, tuple[Kind, ...]] = {
@@ -60,6 +61,8 @@ class Settings:
     seconds: float = 1.0
     """Of each side for each number of rows."""
     rounds: int = 7
+    as_programs: bool = True
+    """Whether to time calls with new arrays, with rows that vary, and after silence too."""
 
 
 @dataclass(frozen=True)
@@ -154,8 +157,9 @@ def _at_level(
     lower: LowerCpu | None,
 ) -> Compared:
     rows = list(settings.rows or manifest.batching.sizes)
+    trace = trace_of(max(rows)) if settings.as_programs else ()
     inputs = directory / "inputs"
-    rules = _write_inputs(installed, level, rows, sandbox, inputs)
+    rules = _write_inputs(installed, level, sorted({*rows, *trace}), sandbox, inputs)
     files, missing = _peers(contender)
     variables = _variables(settings.threads)
 
@@ -180,8 +184,10 @@ def _at_level(
         peak=None if row is None else build_peak(LEVELS[level], directory),
         seconds=settings.seconds,
         rounds=settings.rounds,
+        as_programs=settings.as_programs,
+        trace=trace,
     )
-    sides, cases = run_race(race, sandbox, directory / "sides")
+    found = run_race(race, sandbox, directory / "sides")
     return Compared(
         model=manifest.model.name,
         version=manifest.model.version,
@@ -192,8 +198,9 @@ def _at_level(
         weights_bytes=manifest.sizes.weights,
         saved_model_bytes=manifest.sizes.saved_model,
         build_seconds=contender.build_seconds,
-        sides=sides,
-        cases=cases,
+        sides=found.sides,
+        cases=found.cases,
+        trace=found.trace,
     )
 
 
@@ -243,7 +250,7 @@ def compare_wheels(
         seconds=settings.seconds,
         rounds=settings.rounds,
     )
-    return run_race(race, sandbox, directory / "sides")[1]
+    return run_race(race, sandbox, directory / "sides").cases
 
 
 def _wheel_program(

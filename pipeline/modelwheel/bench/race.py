@@ -13,8 +13,9 @@ from ..sandbox.choose import Sandbox
 from ..util.text import one_line
 from .peak import measure_peak
 from .process import Program, SideError, SideProcess
-from .results import OURS, Case, Cell, Kind, Side
+from .results import OURS, Case, Cell, Kind, Side, Timing, Trace
 from .statistics import ratios, spread
+from .usage import time_after_silence, time_new_arrays
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 _EACH = 1000
 """Calls whose latency is measured one by one; fewer if they take longer than a round."""
 _LEAST = 5
+_SAID = 200
+"""Characters of what a runtime says."""
 
 _ACCEPTED = 1e-3
 """How far outputs of two sides may be apart, relative to the largest value: float32 along deep networks. What differs
@@ -42,6 +45,8 @@ class Race:
         peak: The program that measures the peak.
         seconds: Of each side for each number of rows.
         rounds: Into how many turns these are divided.
+        as_programs: Whether calls with new arrays and calls after silence are timed too.
+        trace: The numbers of rows of calls that vary; none if they are not timed.
     """
 
     programs: Mapping[Kind, Program]
@@ -53,6 +58,8 @@ class Race:
     peak: Path | None
     seconds: float = 1.0
     rounds: int = 7
+    as_programs: bool = False
+    trace: Sequence[int] = ()
 
 
 @dataclass
@@ -65,10 +72,17 @@ class _Turns:
     latency: tuple[float, float, float] | None = None
 
 
-def run_race(
-    race: Race, sandbox: Sandbox, directory: Path
-) -> tuple[tuple[Side, ...], tuple[Case, ...]]:
-    """Starts every side, and times them for every number of rows.
+@dataclass(frozen=True)
+class Finish:
+    """What a race has shown."""
+
+    sides: tuple[Side, ...]
+    cases: tuple[Case, ...]
+    trace: Trace | None
+
+
+def run_race(race: Race, sandbox: Sandbox, directory: Path) -> Finish:
+    """Starts every side, and times them for every number of rows, then for rows that vary.
 
     Raises:
         SideError: The wheel fails; what other sides say is in their cells.
@@ -82,7 +96,8 @@ def run_race(
             if process is not None:
                 running[kind] = stack.enter_context(process)
         cases = tuple(_case(race, rows, running) for rows in race.rows)
-    return tuple(sides), cases
+        trace = _trace(race, running) if race.trace else None
+    return Finish(tuple(sides), cases, trace)
 
 
 def _open(
@@ -124,6 +139,9 @@ def _case(race: Race, rows: int, running: Mapping[Kind, SideProcess]) -> Case:
             if kind == OURS:
                 raise
     peaks = list(_turns(race, rows, bound))
+    new, silent = _as_programs(race, rows, {kind: side.process for kind, side in bound.items()})
+    for side in bound.values():
+        side.process.ask("drop", rows)
     ours = bound[OURS].us
     work = race.work.get(rows)
     cells += [
@@ -131,6 +149,8 @@ def _case(race: Race, rows: int, running: Mapping[Kind, SideProcess]) -> Case:
             kind=kind,
             us=spread(side.us),
             ratio=None if kind == OURS else ratios(side.us, ours),
+            new_arrays=new.get(kind),
+            after_silence=silent.get(kind),
             latency=side.latency,
             gflops=None if not work else work / statistics.median(side.us) / 1e3,
         )
@@ -169,7 +189,59 @@ def _turns(race: Race, rows: int, bound: Mapping[Kind, _Turns]) -> Iterator[floa
     for side in bound.values():
         times = side.process.ask("each", rows, max(_LEAST, min(side.calls * race.rounds, _EACH)))
         side.latency = (times[0], times[1], times[2])
-        side.process.ask("drop", rows)
+
+
+# --- as programs call -----------------------------------------------------------------------------
+
+
+def _as_programs(
+    race: Race, rows: int, running: Mapping[Kind, SideProcess]
+) -> tuple[dict[Kind, Timing], dict[Kind, Timing]]:
+    """Calls with new arrays, and calls after silence."""
+    if not race.as_programs:
+        return {}, {}
+    ready, errors = _plain(running, [rows])
+    new = time_new_arrays(ready, [rows], race.seconds, race.rounds)
+    silent = time_after_silence(ready, rows, race.seconds, race.rounds)
+    return {**new, **errors}, {**silent, **errors}
+
+
+def _trace(race: Race, running: Mapping[Kind, SideProcess]) -> Trace:
+    """Calls whose numbers of rows vary."""
+    ready, errors = _plain(running, sorted(set(race.trace)))
+    timed = {**time_new_arrays(ready, race.trace, race.seconds, race.rounds), **errors}
+    cells = (Cell(kind=kind, **dict(timed[kind])) for kind in running)
+    return Trace(rows=tuple(race.trace), cells=tuple(cells))
+
+
+def _plain(
+    running: Mapping[Kind, SideProcess], rows: Sequence[int]
+) -> tuple[dict[Kind, SideProcess], dict[Kind, Timing]]:
+    """The sides that give the wheel's outputs with plain calls, and why others do not.
+
+    Raises:
+        SideError: The wheel fails.
+    """
+    ready: dict[Kind, SideProcess] = {}
+    errors: dict[Kind, Timing] = {}
+    expected: list[dict[str, np.ndarray[Any, Any]]] = []
+    for kind, process in running.items():
+        try:
+            error = process.ask("plain", *rows)
+            results = [] if error else [_outputs(process, number) for number in rows]
+        except SideError as ended:
+            error = str(ended)
+        if error and kind == OURS:
+            raise SideError(one_line(error))
+        if not error:
+            expected = expected or results
+            pairs = zip(expected, results, strict=True)
+            error = next(filter(None, (first_difference(*pair) for pair in pairs)), None)
+        if error:
+            errors[kind] = Timing(error=one_line(error)[:_SAID])
+        else:
+            ready[kind] = process
+    return ready, errors
 
 
 # --- outputs --------------------------------------------------------------------------------------

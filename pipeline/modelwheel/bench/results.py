@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Callable
+from typing import Literal, TypeAlias
 
 from ..util.records import JsonRecord
 from .statistics import Spread, geometric_mean
@@ -10,6 +11,9 @@ from .statistics import Spread, geometric_mean
 Kind = Literal["wheel", "other_wheel", "onnxruntime", "openvino", "litert", "tensorflow", "xla"]
 
 OURS: Kind = "wheel"
+
+SILENCE_MS = 100
+"""How long nobody calls before a call after silence: a program that waits for its next event."""
 
 TITLES: dict[Kind, str] = {
     "wheel": "wheel",
@@ -42,23 +46,84 @@ class Side(JsonRecord):
     """Why it was not measured."""
 
 
-class Cell(JsonRecord):
-    """One runtime with one number of rows."""
+class Timing(JsonRecord):
+    """Calls of one runtime."""
 
-    kind: Kind
     us: Spread | None = None
     """Microseconds of a call."""
     ratio: Spread | None = None
     """How many times as long as the wheel it takes; None for the wheel."""
-    latency: tuple[float, float, float] | None = None
-    """Microseconds that half, 99 % and 99.9 % of the calls do not exceed."""
-    gflops: float | None = None
-    """Billions of multiplications and additions in products and convolutions in a second."""
     error: str | None = None
     """Why it was not measured."""
 
 
-class Case(JsonRecord):
+class Cell(Timing):
+    """One runtime, called again and again with the same arrays."""
+
+    kind: Kind
+    new_arrays: Timing | None = None
+    """Calls with arrays that are new each time."""
+    after_silence: Timing | None = None
+    """The first call, with new arrays, after `SILENCE_MS` without any."""
+    latency: tuple[float, float, float] | None = None
+    """Microseconds that half, 99 % and 99.9 % of the calls do not exceed."""
+    gflops: float | None = None
+    """Billions of multiplications and additions in products and convolutions in a second."""
+
+
+Part: TypeAlias = Callable[[Cell], Timing | None]
+"""Which calls of a cell are meant."""
+
+
+class Cells(JsonRecord):
+    """All runtimes with one kind of call."""
+
+    cells: tuple[Cell, ...]
+
+    def cell(self, kind: Kind) -> Cell | None:
+        """The cell of a runtime."""
+        return next((cell for cell in self.cells if cell.kind == kind), None)
+
+    @property
+    def best(self) -> Cell | None:
+        """The quickest of the runtimes that a consumer could use, or of all others if there is none."""
+        return min(self._compared(itself), key=lambda pair: pair[0], default=(0.0, None))[1]
+
+    def best_ratio(self, timing: Part) -> Spread | None:
+        """The least ratio of these runtimes for a part of their cells; None if none was timed."""
+        _, cell = min(self._compared(timing), key=lambda pair: pair[0], default=(0.0, None))
+        part = None if cell is None else timing(cell)
+        return None if part is None else part.ratio
+
+    def _compared(self, timing: Part) -> list[tuple[float, Cell]]:
+        parts = [(timing(cell), cell) for cell in self.cells]
+        timed = [(part.ratio.median, cell) for part, cell in parts if part and part.ratio]
+        return [pair for pair in timed if pair[1].kind in CONSUMERS] or timed
+
+
+def itself(cell: Cell) -> Timing:
+    """The calls with the same arrays; of a trace, all calls."""
+    return cell
+
+
+def new_arrays(cell: Cell) -> Timing | None:
+    """Calls with arrays that are new each time."""
+    return cell.new_arrays
+
+
+def after_silence(cell: Cell) -> Timing | None:
+    """Calls after silence."""
+    return cell.after_silence
+
+
+class Trace(Cells):
+    """Calls with new arrays whose numbers of rows vary; a time is that of the average call."""
+
+    rows: tuple[int, ...]
+    """Of each call, in order; then again from the first."""
+
+
+class Case(Cells):
     """One number of rows."""
 
     rows: int
@@ -68,11 +133,6 @@ class Case(JsonRecord):
     """Multiplications and additions in products and convolutions of one call; None if they are not known."""
     peak_gflops: float | None
     """What one core does in a loop of multiply-adds, measured beside the cells."""
-    cells: tuple[Cell, ...]
-
-    def cell(self, kind: Kind) -> Cell | None:
-        """The cell of a runtime."""
-        return next((cell for cell in self.cells if cell.kind == kind), None)
 
     @property
     def share(self) -> float | None:
@@ -81,13 +141,6 @@ class Case(JsonRecord):
         if ours is None or ours.gflops is None or not self.peak_gflops:
             return None
         return ours.gflops / self.peak_gflops
-
-    @property
-    def best(self) -> Cell | None:
-        """The quickest of the runtimes that a consumer could use, or of all others if there is none."""
-        timed = [cell for cell in self.cells if cell.ratio is not None and cell.us is not None]
-        chosen = [cell for cell in timed if cell.kind in CONSUMERS] or timed
-        return min(chosen, key=lambda cell: cell.ratio.median if cell.ratio else 0, default=None)
 
 
 class Compared(JsonRecord):
@@ -106,6 +159,8 @@ class Compared(JsonRecord):
     """What building took; None if any of it was in the store."""
     sides: tuple[Side, ...]
     cases: tuple[Case, ...]
+    trace: Trace | None = None
+    """None of a model that was measured with one number of rows."""
 
 
 class Machine(JsonRecord):

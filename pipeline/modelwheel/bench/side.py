@@ -18,7 +18,7 @@ import mmap
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -27,6 +27,8 @@ import numpy as np
 Arrays = Mapping[str, "np.ndarray[Any, Any]"]
 Bound = tuple[Callable[[], object], Callable[[], Arrays]]
 """A call with inputs that are in place, and what reads its outputs."""
+Plain = tuple[Callable[[Arrays], Any], Callable[[Any], Arrays]]
+"""A call that takes its inputs, in any number of rows, and what makes arrays of its result."""
 
 
 class Runtime(Protocol):
@@ -36,6 +38,9 @@ class Runtime(Protocol):
 
     def bind(self, inputs: Arrays) -> Bound:
         """Puts inputs in place, which a call then uses."""
+
+    def plain(self) -> Plain:
+        """Calls as programs make them that get new arrays each time."""
 
 
 class _Wheel:
@@ -51,14 +56,15 @@ class _Wheel:
         self.level = self._model.level
 
     def bind(self, inputs: Arrays) -> Bound:
-        model, names = self._model, [spec.name for spec in self._model.outputs]
-        call = model.bind(*(inputs[spec.name] for spec in model.inputs))
+        call = self._model.bind(*(inputs[spec.name] for spec in self._model.inputs))
+        return call, lambda: self._named(call())
 
-        def read() -> Arrays:
-            result = call()
-            return result if isinstance(result, dict) else {names[0]: result}
+    def plain(self) -> Plain:
+        model, names = self._model, [spec.name for spec in self._model.inputs]
+        return (lambda inputs: model(*[inputs[name] for name in names])), self._named
 
-        return call, read
+    def _named(self, result: Any) -> Arrays:
+        return result if isinstance(result, dict) else {self._model.outputs[0].name: result}
 
 
 class _OnnxRuntime:
@@ -89,9 +95,16 @@ class _OnnxRuntime:
         read = lambda: {name: value.numpy() for name, value in by_name.items()}
         return (lambda: session.run_with_iobinding(binding)), read
 
+    def plain(self) -> Plain:
+        session = self._session
+        inputs = [node.name for node in session.get_inputs()]
+        outputs = [node.name for node in session.get_outputs()]
+        call = lambda arrays: session.run(outputs, named(arrays, inputs))
+        return call, lambda result: dict(zip(outputs, result, strict=True))
+
 
 class _OpenVino:
-    """OpenVINO in float32, with the shapes of the inputs."""
+    """OpenVINO in float32; bound calls with the shapes of the inputs, plain ones with those of the file."""
 
     def __init__(self, path: str, threads: int, _: str) -> None:
         import openvino as ov
@@ -117,6 +130,15 @@ class _OpenVino:
         read = lambda: {name: request.get_tensor(p).data for name, p in ports.items()}
         return (lambda: request.infer(share_outputs=True)), read
 
+    def plain(self) -> Plain:
+        compiled = self._core.compile_model(self._path, "CPU", self._settings)
+        request = compiled.create_infer_request()
+        inputs = [port.get_any_name() for port in compiled.inputs]
+        ports = {port.get_any_name(): port for port in compiled.outputs}
+        shared = {"share_inputs": True, "share_outputs": True}
+        call = lambda arrays: request.infer(named(arrays, inputs), **shared)
+        return call, lambda result: {name: result[port] for name, port in ports.items()}
+
 
 class _LiteRt:
     """LiteRT, with XNNPACK."""
@@ -130,20 +152,43 @@ class _LiteRt:
         self._open: Callable[[], Any] = lambda: Interpreter(path, num_threads=threads)
 
     def bind(self, inputs: Arrays) -> Bound:
+        interpreter, places, outputs = self._opened()
+        self._put(interpreter, places, inputs, resize=True)
+        read = lambda: {name: interpreter.get_tensor(i) for name, i in outputs.items()}
+        return interpreter.invoke, read
+
+    def plain(self) -> Plain:
+        interpreter, places, outputs = self._opened()
+        before: list[tuple[int, ...]] = []
+
+        def call(inputs: Arrays) -> Arrays:
+            shapes = [array.shape for array in inputs.values()]
+            self._put(interpreter, places, inputs, resize=shapes != before)
+            before[:] = shapes
+            interpreter.invoke()
+            return {name: interpreter.get_tensor(i) for name, i in outputs.items()}
+
+        return call, lambda result: result
+
+    def _opened(self) -> tuple[Any, dict[str, int], dict[str, int]]:
+        """An interpreter, and the numbers of its inputs and outputs."""
         interpreter = self._open()
         # The runner knows the names of the signature, but copies, and keeps the interpreter from changing shapes.
         runner = interpreter.get_signature_runner()
-        details = runner.get_input_details()
+        places = {name: d["index"] for name, d in runner.get_input_details().items()}
         outputs = {name: d["index"] for name, d in runner.get_output_details().items()}
         del runner
-        arrays = named(inputs, list(details))
+        return interpreter, places, outputs
+
+    @staticmethod
+    def _put(interpreter: Any, places: Mapping[str, int], inputs: Arrays, *, resize: bool) -> None:
+        arrays = named(inputs, list(places))
+        if resize:
+            for name, array in arrays.items():
+                interpreter.resize_tensor_input(places[name], array.shape)
+            interpreter.allocate_tensors()
         for name, array in arrays.items():
-            interpreter.resize_tensor_input(details[name]["index"], array.shape)
-        interpreter.allocate_tensors()
-        for name, array in arrays.items():
-            interpreter.set_tensor(details[name]["index"], array)
-        read = lambda: {name: interpreter.get_tensor(i) for name, i in outputs.items()}
-        return interpreter.invoke, read
+            interpreter.set_tensor(places[name], array)
 
 
 def _tensorflow(path: str, threads: int, _: str) -> Runtime:
@@ -168,7 +213,7 @@ RUNTIMES: Mapping[str, Callable[[str, int, str], Runtime]] = {
 }
 
 
-def named(inputs: Arrays, names: list[str]) -> dict[str, np.ndarray[Any, Any]]:
+def named(inputs: Arrays, names: Sequence[str]) -> dict[str, np.ndarray[Any, Any]]:
     """The inputs by a runtime's names, which converters may have changed but not put in another order."""
     if len(names) == len(inputs) and set(names) != set(inputs):
         return dict(zip(names, inputs.values(), strict=True))
@@ -205,11 +250,24 @@ def time_each(call: Callable[[], object], calls: int) -> list[float]:
     return [float(value) / 1e3 for value in np.percentile(times, [50, 99, 99.9])]
 
 
+def time_new_arrays(call: Callable[[Arrays], object], inputs: Sequence[Arrays]) -> float:
+    """Seconds of a call with each of these inputs, whose arrays are copied before the clock starts."""
+    total, clock = 0, time.perf_counter_ns
+    for given in inputs:
+        arrays = {name: array.copy() for name, array in given.items()}
+        start = clock()
+        call(arrays)
+        total += clock() - start
+    return total / 1e9
+
+
 class Server:
     """Answers requests about one model."""
 
     def __init__(self, runtime: Runtime, inputs: Path) -> None:
         self._runtime, self._inputs = runtime, inputs
+        self._plain: Plain | None = None
+        self._given: dict[int, Arrays] = {}
         self._bound: dict[int, Callable[[], object]] = {}
         self._kept: dict[int, Arrays] = {}  # runtimes with bound buffers have their addresses alone
 
@@ -232,8 +290,35 @@ class Server:
         return time_each(self._bound[rows], calls)
 
     def drop(self, rows: int) -> None:
-        """Frees what was bound."""
+        """Frees what was bound, and the inputs of plain calls."""
         del self._bound[rows], self._kept[rows]
+        self._given.clear()
+
+    def plain(self, *rows: int) -> str | None:
+        """Makes plain calls possible and writes their outputs; gives why the runtime has none with these numbers of rows.
+
+        Bound calls of the same process are still possible then.
+        """
+        try:
+            self._plain = self._plain or self._runtime.plain()
+            call, read = self._plain
+            for number in rows:
+                given = self._given[number] = load(self._inputs, number)
+                np.savez(f"{number}.npz", **read(call(given)))  # type: ignore[arg-type]
+                call(given)
+        except Exception as error:  # noqa: BLE001 - whatever a runtime raises is its answer
+            return f"{type(error).__name__}: {error}"
+        return None
+
+    def new_arrays(self, turns: int, *rows: int) -> float:
+        """Seconds of a plain call for each of these numbers of rows in turn, so many times, each with new arrays."""
+        assert self._plain is not None
+        return time_new_arrays(self._plain[0], [self._given[number] for number in rows] * turns)
+
+    def after_silence(self, rows: int, milliseconds: int) -> float:
+        """Seconds of a plain call after some time in which this process sleeps."""
+        time.sleep(milliseconds / 1e3)
+        return self.new_arrays(1, rows)
 
 
 def load(directory: Path, rows: int) -> Arrays:

@@ -7,8 +7,19 @@ from pathlib import Path
 
 import pytest
 
+from modelwheel.bench.compare import Settings
 from modelwheel.bench.plots import runs, write_latency
-from modelwheel.bench.results import Benchmark, Case, Cell, Compared, Kind, Machine, Side
+from modelwheel.bench.results import (
+    Benchmark,
+    Case,
+    Cell,
+    Compared,
+    Kind,
+    Machine,
+    Side,
+    Timing,
+    Trace,
+)
 from modelwheel.bench.statistics import spread
 from tests.bench import __main__ as bench
 from tests.bench import page
@@ -28,7 +39,16 @@ MACHINE = Machine(
 
 def cell(kind: Kind, us: float, ratio: float | None) -> Cell:
     times = None if ratio is None else spread([ratio - 0.2, ratio, ratio + 0.2])
-    return Cell(kind=kind, us=spread([us]), ratio=times, latency=(us, 2 * us, 3 * us), gflops=50)
+    timing = Timing(us=spread([us + 1]), ratio=times)
+    return Cell(
+        kind=kind,
+        us=spread([us]),
+        ratio=times,
+        new_arrays=timing,
+        after_silence=timing.model_copy(update={"us": spread([us * 10])}),
+        latency=(us, 2 * us, 3 * us),
+        gflops=50,
+    )
 
 
 def case(rows: int, us: float, *others: Cell) -> Case:
@@ -58,6 +78,7 @@ def compared(model: str, level: str, *cases: Case, lowered: bool = False) -> Com
             Side(kind="openvino", error="RuntimeError: /opt/x.cpp:1: OpConversion failed"),
         ),
         cases=cases,
+        trace=Trace(rows=(1, 64, 5), cells=cases[0].cells) if len(cases) > 1 else None,
     )
 
 
@@ -99,7 +120,7 @@ def test_more_rows_than_those_of_the_tables_are_plotted() -> None:
 
 def test_the_table_has_ratios_with_quartiles_and_why_there_are_none() -> None:
     text = page.page_text(found(), {})
-    table = text[text.index("## x86-64-v4") : text.index("Sizes, starts")]
+    table = text[text.index("## x86-64-v4") : text.index("Calls as programs")]
     head = row_of(table, "model | rows")
     assert head == [
         "model",
@@ -136,6 +157,22 @@ def test_a_sentence_sums_up_the_cells() -> None:
     assert "none is below 1." in text
 
 
+def test_calls_as_programs_make_them_have_a_table() -> None:
+    text = page.page_text(found(), {})
+    table = text[text.index("Calls as programs") : text.index("Sizes, starts")]
+    assert row_of(table, "model | rows")[2:] == [
+        *("new arrays, us", "best"),
+        *("after 100 ms, us", "best"),
+    ]
+    assert row_of(table, "MLP 4-128x5-2 | 1")[2:] == ["3.00", "1.25", "20.0", "1.25"]
+    assert row_of(table, " | 1 to 64")[2:] == ["2.00", "1.25", "", ""]
+    old = MLP.model_copy(
+        update={"cases": (Case(rows=1, rule="1:1", work=None, peak_gflops=None, cells=()),)}
+    )
+    (section,) = sections([Benchmark(machine=MACHINE, models=(old,))], bench.SET)
+    assert "Calls as programs" not in page.page_text([section], {})
+
+
 def test_sizes_starts_and_latencies_have_a_table() -> None:
     text = page.page_text(found(), {})
     (line,) = (line for line in text.splitlines() if line.startswith("| GRU") and "/" in line)
@@ -164,7 +201,8 @@ def test_a_runtime_that_failed_for_some_models_has_a_note() -> None:
     other = other.model_copy(update={"sides": (*other.sides[:1], ran)})
     benchmark = Benchmark(machine=MACHINE, models=(MLP, other))
     text = page.page_text(sections([benchmark], bench.SET), {})
-    assert row_of(text, "MLP 4-128x5-2 | 1")[5] == "- (a)"
+    table = text.partition("Calls as programs")[0]
+    assert row_of(table, "MLP 4-128x5-2 | 1")[5] == "- (a)"
     assert "\n- (a) OpenVINO: it cannot convert an operation of the model.\n" in text
 
 
@@ -259,17 +297,20 @@ def test_no_other_options_choose_what_the_page_shows() -> None:
 def test_the_plotted_models_are_measured_last_with_more_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[tuple[str, dict[str, tuple[int, ...]]]] = []
+    asked: list[tuple[str, dict[str, tuple[int, ...]], int]] = []
 
-    def run(rows_of: dict[str, tuple[int, ...]], level: str, *_: object) -> tuple[Compared, ...]:
-        asked.append((level, rows_of))
+    def run(
+        rows_of: dict[str, tuple[int, ...]], level: str, settings: Settings, *_: object
+    ) -> tuple[Compared, ...]:
+        asked.append((level, rows_of, settings.threads))
         return ()
 
     monkeypatch.setattr(bench, "run", run)
     levels = ["--level", "x86-64-v4", "--level", "x86-64-v3"]
     assert list(bench.measure(["mlp"], bench.parse(["--page", *levels]), tmp_path)) == []
     assert asked == [
-        ("x86-64-v4", {"mlp": (1, 16, 64)}),
-        ("x86-64-v3", {"mlp": (1, 16, 64)}),
-        ("x86-64-v4", dict.fromkeys(("mlp", "xception", "gru"), bench.STAIRS)),
+        ("x86-64-v4", {"mlp": (1, 5, 16, 24, 64)}, 1),
+        ("x86-64-v3", {"mlp": (1, 5, 16, 24, 64)}, 1),
+        ("x86-64-v4", {"mlp": (1, 5, 16, 24, 64)}, 2),
+        ("x86-64-v4", dict.fromkeys(("mlp", "xception", "gru"), bench.STAIRS), 1),
     ]

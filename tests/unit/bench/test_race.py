@@ -5,6 +5,8 @@ from __future__ import annotations
 import shutil
 import sys
 import weakref
+from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +16,15 @@ from modelwheel.bench import side
 from modelwheel.bench.compare import FORMATS
 from modelwheel.bench.process import Program, SideError
 from modelwheel.bench.race import Race, first_difference, run_race
-from modelwheel.bench.results import OURS, Kind
+from modelwheel.bench.results import (
+    OURS,
+    Kind,
+    Timing,
+    after_silence,
+    itself,
+    new_arrays,
+)
+from modelwheel.bench.usage import trace_of
 from modelwheel.sandbox.choose import choose_sandbox
 from modelwheel.sandbox.policy import Policy
 
@@ -32,7 +42,11 @@ class Model:
         pass
 
     def bind(self, x):
+        self.bound = x
         return lambda: self.evaluate(x)
+
+    def __call__(self, x):
+        return self.evaluate(x)
 
     def evaluate(self, x):
         {body}
@@ -90,19 +104,21 @@ def test_sides_take_turns_and_what_differs_is_not_compared(race: Race, tmp_path:
         litert="return x * 2 + (len(x) == 4) * 0.5",
         xla="raise ValueError('too large\\x1b[31m')",
     )
-    sides, cases = run_race(race, SANDBOX, tmp_path / "work")
-    found = {one.kind: one for one in sides}
+    finish = run_race(race, SANDBOX, tmp_path / "work")
+    found = {one.kind: one for one in finish.sides}
     assert found["openvino"].error == "not installed"
     assert found["xla"].error == r"ValueError: too large\x1b[31m"
     assert found[OURS].version == "1.0"
     assert found[OURS].first_ms is not None
-    first, second = cases
+    first, second = finish.cases
+    assert finish.trace is None
     assert [cell.kind for cell in first.cells] == [OURS, "onnxruntime", "litert"]
     for cell in first.cells:
         assert cell.us is not None
         assert cell.latency is not None
         assert 0 < cell.us.low <= cell.us.median <= cell.us.high
         assert (cell.ratio is None) == (cell.kind == OURS)
+        assert cell.new_arrays is None
     other = second.cell("litert")
     assert other is not None
     assert other.us is None
@@ -117,6 +133,60 @@ def test_a_wheel_that_fails_ends_the_race(race: Race, tmp_path: Path) -> None:
     race = with_sides(race, tmp_path, wheel="raise MemoryError", litert="return x")
     with pytest.raises(SideError, match="MemoryError"):
         run_race(race, SANDBOX, tmp_path / "work")
+
+
+def test_calls_are_timed_as_programs_make_them(race: Race, tmp_path: Path) -> None:
+    race = replace(race, as_programs=True, trace=(1, 4, 1))
+    race = with_sides(
+        race,
+        tmp_path,
+        wheel="return x * 2",
+        onnxruntime="return x + x",
+        # Right with the array that is bound alone.
+        litert="return x * 2 + (x is not self.bound)",
+        xla="if x is not self.bound: raise ValueError('bound arrays alone')\n        return x * 2",
+    )
+    finish = run_race(race, SANDBOX, tmp_path / "work")
+    for case in finish.cases:
+        ours, theirs = case.cell(OURS), case.cell("onnxruntime")
+        assert ours is not None
+        assert theirs is not None
+        for part in (new_arrays, after_silence):
+            own, other = part(ours), part(theirs)
+            assert own is not None
+            assert other is not None
+            assert own.us is not None
+            assert own.ratio is None
+            assert other.ratio is not None
+            assert case.best_ratio(part) == other.ratio
+    assert finish.trace is not None
+    assert finish.trace.rows == (1, 4, 1)
+    assert finish.trace.best == finish.trace.cell("onnxruntime")
+    for cells, part in (
+        (finish.cases[0], new_arrays),
+        (finish.cases[1], after_silence),
+        (finish.trace, itself),
+    ):
+        said = [(part(cell) or Timing()).error for cell in cells.cells[2:]]
+        assert said[0] is not None
+        assert said[0].startswith("outputs differ: y by 1.0e+00")
+        assert said[1] == "ValueError: bound arrays alone"
+
+
+def test_each_call_gets_arrays_of_its_own() -> None:
+    seen: list[side.Arrays] = []
+    side.time_new_arrays(seen.append, [{"x": ONES}, {"x": ONES[:1]}, {"x": ONES}])
+    arrays = [ONES, *(given["x"] for given in seen)]
+    assert [len(array) for array in arrays[1:]] == [2, 1, 2]
+    assert not any(np.shares_memory(*pair) for pair in combinations(arrays, 2))
+
+
+def test_a_trace_has_few_and_many_rows_alike_in_no_order() -> None:
+    trace = trace_of(64)
+    assert sorted(trace) == sorted([1, 2, 3, 6, 11, 20, 35, 64] * 2)
+    assert list(trace) not in (sorted(trace), sorted(trace, reverse=True))
+    assert trace == trace_of(64)
+    assert trace_of(1) == ()
 
 
 ONES = np.ones((2, 3), np.float32)
@@ -153,6 +223,9 @@ class Addresses:
     def bind(self, inputs: side.Arrays) -> side.Bound:
         self.seen = weakref.ref(inputs["x"])
         return (lambda: None), (lambda: {"y": ONES})
+
+    def plain(self) -> side.Plain:
+        return (lambda inputs: inputs), (lambda result: result)
 
 
 def test_inputs_stay_in_memory_until_they_are_dropped(

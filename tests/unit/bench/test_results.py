@@ -10,7 +10,17 @@ import pytest
 from rich.console import Console
 
 from modelwheel.bench.plots import write_plots
-from modelwheel.bench.results import Benchmark, Case, Cell, Compared, Kind, Machine, Side
+from modelwheel.bench.results import (
+    Benchmark,
+    Case,
+    Cell,
+    Compared,
+    Kind,
+    Machine,
+    Side,
+    Timing,
+    Trace,
+)
 from modelwheel.bench.statistics import Spread, geometric_mean, ratios, spread
 from modelwheel.bench.work import operations_of, products, work_of_row
 from modelwheel.cli.display.bench import print_compared, print_machine, print_mean
@@ -95,16 +105,42 @@ def test_without_such_a_runtime_it_is_the_quickest_of_all() -> None:
     assert nobody.best is None
 
 
-def shown() -> str:
+def shown(compared: Compared) -> str:
     console = Console(width=120, record=True, file=io.StringIO())
-    print_machine(console, MACHINE, [COMPARED])
-    print_compared(console, COMPARED)
+    print_machine(console, MACHINE, [compared])
+    print_compared(console, compared)
     print_mean(console, BENCHMARK)
     return console.export_text()
 
 
+def test_calls_with_new_arrays_have_a_table_of_their_own() -> None:
+    assert "new arrays" not in shown(COMPARED)
+    slow = Timing(us=spread([70]), ratio=spread([7]))
+    ours = CASE.cells[0].model_copy(update={"new_arrays": Timing(us=spread([11]))})
+    theirs = CASE.cells[1].model_copy(update={"new_arrays": slow})
+    refused = CASE.cells[3].model_copy(update={"new_arrays": Timing(error="it wants bound arrays")})
+    case = CASE.model_copy(update={"cells": (ours, theirs, refused)})
+    trace = Trace(rows=(1, 4), cells=(CASE.cells[0], CASE.cells[1]))
+    text = shown(COMPARED.model_copy(update={"cases": (case,), "trace": trace}))
+    rows = [line.split() for line in text.partition("Calls with new")[2].splitlines()]
+    assert ["4", "one", "after", "another", "11.0", "70.0", "failed", "7.00", "(7.00-7.00)"] in rows
+    assert [
+        "1",
+        "to",
+        "4",
+        "one",
+        "after",
+        "another",
+        "10.0",
+        "30.0",
+        "3.00",
+        "(3.00-3.00)",
+    ] in rows
+    assert "LiteRT with 4 rows in new arrays: it wants bound arrays" in text
+
+
 def test_the_table_says_what_was_measured_and_what_was_not() -> None:
-    text = shown()
+    text = shown(COMPARED)
     (row,) = (line.split() for line in text.splitlines() if line.strip().startswith("4 "))
     assert row[:9] == ["4", "10.0", "30.0", "differs", "20.0", "5.0", "2.00", "(2.00-2.00)", "10.0"]
     assert row[-2:] == ["50.0", "50%"]

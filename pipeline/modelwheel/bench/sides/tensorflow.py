@@ -36,9 +36,27 @@ class TensorFlowSide:
         function = self._function
         if self._jit:
             specs = {name: tf.TensorSpec.from_tensor(t) for name, t in tensors.items()}
-            compiled = tf.function(lambda arrays: self._function(**arrays), jit_compile=True)
-            concrete = compiled.get_concrete_function(specs)
+            concrete = self._compiled().get_concrete_function(specs)
             call: Callable[[], Any] = lambda: concrete(tensors)
         else:
             call = lambda: function(**tensors)
-        return call, lambda: {name: tensor.numpy() for name, tensor in call().items()}
+        return call, lambda: _arrays(call())
+
+    def plain(
+        self,
+    ) -> tuple[
+        Callable[[Mapping[str, np.ndarray[Any, Any]]], Any], Callable[[Any], dict[str, Any]]
+    ]:
+        """A call that makes tensors of its inputs; XLA compiles the function for each shape that it meets."""
+        function: Callable[[dict[str, Any]], Any] = (
+            self._compiled() if self._jit else lambda tensors: self._function(**tensors)
+        )
+        call = lambda inputs: function({name: tf.constant(a) for name, a in inputs.items()})
+        return call, _arrays
+
+    def _compiled(self) -> Any:
+        return tf.function(lambda arrays: self._function(**arrays), jit_compile=True)
+
+
+def _arrays(tensors: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: tensor.numpy() for name, tensor in tensors.items()}

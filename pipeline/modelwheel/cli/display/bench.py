@@ -9,7 +9,24 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Column, Table
 
-from ...bench.results import OURS, TITLES, Benchmark, Case, Cell, Compared, Kind, Machine, Side
+from ...bench.results import (
+    OURS,
+    SILENCE_MS,
+    TITLES,
+    Benchmark,
+    Case,
+    Cells,
+    Compared,
+    Kind,
+    Machine,
+    Part,
+    Side,
+    Timing,
+    after_silence,
+    itself,
+    new_arrays,
+)
+from ...bench.statistics import Spread
 from ...util.words import count, size_text, time_text
 from .console import plain
 
@@ -67,6 +84,8 @@ def print_compared(console: Console, compared: Compared) -> None:
     for case in compared.cases:
         table.add_row(str(case.rows), *_cells(case, kinds))
     console.print(table)
+    if any(case.best_ratio(new_arrays) for case in compared.cases):
+        console.print(_as_programs(compared, kinds))
     for line in notes(compared):
         console.print(plain(line))
 
@@ -75,9 +94,8 @@ def _cells(case: Case, kinds: list[Kind]) -> Iterator[str]:
     for kind in kinds:
         cell = case.cell(kind)
         yield "" if cell is None else _time(cell)
-    best, ours = case.best, case.cell(OURS)
-    ratio = best.ratio if best else None
-    yield "-" if ratio is None else f"{ratio.median:.2f} ({ratio.low:.2f}-{ratio.high:.2f})"
+    ours = case.cell(OURS)
+    yield _ratio(case.best_ratio(itself))
     _, p99, p999 = ours.latency if ours and ours.latency else (None, None, None)
     yield _us(p99)
     yield _us(p999)
@@ -85,7 +103,40 @@ def _cells(case: Case, kinds: list[Kind]) -> Iterator[str]:
     yield "-" if case.share is None else f"{case.share:.0%}"
 
 
-def _time(cell: Cell) -> str:
+def _as_programs(compared: Compared, kinds: list[Kind]) -> Table:
+    """Calls with new arrays, after silence, and with rows that vary."""
+    table = Table(
+        "rows",
+        "calls",
+        *(TITLES[kind] for kind in kinds),
+        Column("best / wheel", no_wrap=True),
+        box=SIMPLE,
+        padding=(0, 1),
+        title="Calls with new arrays, as programs make them, microseconds",
+    )
+    calls = {"one after another": new_arrays, f"after {SILENCE_MS} ms of silence": after_silence}
+    for case in compared.cases:
+        for title, part in calls.items():
+            table.add_row(str(case.rows), title, *_parts(case, kinds, part))
+    if (trace := compared.trace) is not None:
+        rows = f"{min(trace.rows)} to {max(trace.rows)}"
+        table.add_row(rows, "one after another", *_parts(trace, kinds, itself))
+    return table
+
+
+def _parts(cells: Cells, kinds: list[Kind], part: Part) -> Iterator[str]:
+    for kind in kinds:
+        cell = cells.cell(kind)
+        timing = None if cell is None else part(cell)
+        yield "" if timing is None else _time(timing)
+    yield _ratio(cells.best_ratio(part))
+
+
+def _ratio(ratio: Spread | None) -> str:
+    return "-" if ratio is None else f"{ratio.median:.2f} ({ratio.low:.2f}-{ratio.high:.2f})"
+
+
+def _time(cell: Timing) -> str:
     if cell.us is None:
         return "differs" if "differ" in (cell.error or "") else "failed"
     return _us(cell.us.median)
@@ -105,6 +156,11 @@ def notes(compared: Compared) -> Iterator[str]:
         for cell in case.cells:
             if cell.error is not None:
                 yield f"  {TITLES[cell.kind]} with {case.rows} rows: {cell.error}"
+            elif cell.new_arrays is not None and cell.new_arrays.error is not None:
+                yield f"  {TITLES[cell.kind]} with {case.rows} rows in new arrays: {cell.new_arrays.error}"
+    for cell in compared.trace.cells if compared.trace else ():
+        if cell.error is not None:
+            yield f"  {TITLES[cell.kind]} with rows that vary: {cell.error}"
     weights = compared.weights_bytes / max(compared.saved_model_bytes, 1)
     built = compared.build_seconds
     yield (
