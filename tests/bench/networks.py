@@ -173,3 +173,19 @@ def make(name: str) -> Any:
         if np.unique(value).size == 1 and value.size > 1:
             weight.assign(value + random.uniform(-0.2, 0.3, value.shape).astype(value.dtype))
     return model
+
+
+def unrolled(model: Any) -> Any:
+    """The same network with a copy of each recurrent layer's cell for each step."""
+
+    def clone(layer: Any) -> Any:
+        config = layer.get_config()
+        parts = (config.get(name) for name in ("layer", "backward_layer"))
+        for own in (config, *(part["config"] for part in parts if part)):
+            if "unroll" in own:
+                own["unroll"] = True
+        return type(layer).from_config(config)
+
+    copy = keras.models.clone_model(model, clone_function=clone)
+    copy.set_weights(model.get_weights())
+    return copy

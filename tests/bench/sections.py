@@ -218,7 +218,6 @@ def stairs(benchmarks: Sequence[Benchmark], names: Collection[str]) -> list[Comp
 _REASONS = {
     "TensorListReserve": "TensorFlow's converter to .tflite refuses recurrent layers.",
     "OpConversion": "it cannot convert an operation of the model.",
-    "INVALID_GRAPH": "it refuses the converted ONNX file as invalid.",
     "the model is an ONNX file": "the model is an ONNX file, which it does not read.",
 }
 """What runtimes and converters say, in short, by a part of it."""
