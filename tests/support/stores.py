@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,6 +16,9 @@ from modelwheel.store.upkeep.inventory import StoredRecord, list_records, read_r
 
 KEY = action_key("test", input=1)
 CONTENT = {"program.json": b"{}", "objects/a.o": b"\x7fELF" * 1000, "empty": b""}
+
+Machine = Callable[..., Store]
+"""Opens the store of a machine, by its name; see the fixture `machine`."""
 
 
 @contextmanager

@@ -7,11 +7,8 @@ import os
 import pickle
 import time
 import uuid
-from collections.abc import Callable, Iterator
 from hashlib import sha256
 from pathlib import Path
-from threading import Thread
-from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -23,63 +20,15 @@ from modelwheel.store.backends.objects import ObjectBackend
 from modelwheel.store.history import History, remember
 from modelwheel.store.keys import action_key
 from modelwheel.store.layers import Policy
-from modelwheel.store.leases import PREFIX as LEASES
 from modelwheel.store.names import PACKS, blob_name, pack_name, record_name
-from modelwheel.store.objects import claims, copies, remote
+from modelwheel.store.objects import copies, remote
 from modelwheel.store.objects.eviction import CacheLimit
 from modelwheel.store.opening import open_store
 from modelwheel.store.signatures import KEY_VARIABLE, Signer, find_signer
 from modelwheel.store.store import Store
 from modelwheel.store.upkeep.garbage import collect_garbage
 from modelwheel.store.upkeep.whole import copy_store
-from tests.support.object_stores import serve_objects, share_clients
-from tests.support.stores import CONTENT, KEY, make
-
-Machine = Callable[..., Store]
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    with serve_objects("s3") as url, pytest.MonkeyPatch.context() as patch:
-        share_clients(patch)
-        yield url
-
-
-@pytest.fixture
-def url(server: str) -> str:
-    return f"{server}/{uuid.uuid4().hex}"
-
-
-@pytest.fixture
-def machine(url: str, tmp_path: Path) -> Machine:
-    """Opens the store on a machine of some name, as a new process there does."""
-
-    def open_it(name: str = "a", policy: Policy = Policy(), address: str = url) -> Store:  # noqa: B008
-        return open_store(address, policy, tmp_path / name)
-
-    return open_it
-
-
-@pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What object stores are asked, such as `read actions/...`."""
-    seen: list[str] = []
-    real = ObjectBackend._call
-
-    def call(self: ObjectBackend, doing: str, *arguments: Any, **options: Any) -> Any:
-        if LEASES not in doing:  # one for each process
-            seen.append(f"{doing} {self.address}")
-        return real(self, doing, *arguments, **options)
-
-    real_create = ObjectBackend.create
-
-    def create(self: ObjectBackend, name: str, content: bytes | Path) -> bool:
-        seen.append(f"create {name} {self.address}")
-        return real_create(self, name, content)
-
-    monkeypatch.setattr(ObjectBackend, "_call", call)
-    monkeypatch.setattr(ObjectBackend, "create", create)
-    return seen
+from tests.support.stores import CONTENT, KEY, Machine, make
 
 
 @pytest.fixture
@@ -305,82 +254,6 @@ def test_a_damaged_beginning_is_downloaded_again(machine: Machine, tmp_path: Pat
     make(partial, {record.files["large"].sha256: bytes(remote._LARGE)})
     assert store.read_bytes(record, "large") == large
     assert [path.name[2:] for path in partial.iterdir()] == [".lock"]
-
-
-def test_one_machine_at_a_time_does_the_work(
-    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(claims, "_ASKED_SECONDS", 0.1)
-    a, b = machine("a"), machine("b")
-    found: list[object] = []
-
-    def wait() -> None:
-        with b.lock(KEY):
-            found.append(b.lookup(KEY))
-
-    with a.lock(KEY):
-        waiting = Thread(target=wait)
-        waiting.start()
-        time.sleep(0.5)
-        assert not found
-        record = a.publish(KEY, make(tmp_path / "out"))
-    waiting.join(30)
-    assert found == [record]
-    assert list(a.backend.list("claims/")) == []
-
-
-def test_whoever_gives_up_does_not_wait(machine: Machine) -> None:
-    with (
-        machine("a").lock(KEY),
-        pytest.raises(StoreError, match="gave up waiting"),
-        machine("b").lock(KEY, lambda: True),
-    ):
-        pass
-
-
-def test_an_expired_claim_is_taken_over(
-    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    a, b = machine("a"), machine("b")
-    with a.lock(KEY):  # a machine that stands still for longer than its claim lasts
-        monkeypatch.setattr(claims, "_EXPIRED_SECONDS", -10.0)
-        with b.lock(KEY):
-            assert {entry.name for entry in a.backend.list("claims/")} == {
-                f"claims/{KEY}.1",
-                f"claims/{KEY}.2",
-            }
-            record = b.publish(KEY, make(tmp_path / "out", {"file": b"of b"}))
-        # It goes on, and does no harm.
-        assert a.publish(KEY, make(tmp_path / "other", {"file": b"of a"})) == record
-    assert list(a.backend.list("claims/")) == []
-
-
-def test_the_claim_of_a_process_that_was_killed_here_is_taken_at_once(machine: Machine) -> None:
-    store = machine("a")
-    left = claims.Claims(store.backend, store.root / "machine")
-    left._acquire(KEY, lambda: False)
-    with machine("a").lock(KEY, lambda: True):
-        pass
-
-
-def test_a_claim_is_renewed(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(claims, "_RENEWED_SECONDS", 0.2)
-    store = machine("a")
-    with store.lock(KEY):
-        store.backend.write(f"claims/{KEY}.1", b"old")
-        end = time.monotonic() + 30
-        while store.backend.read(f"claims/{KEY}.1") == b"old":
-            assert time.monotonic() < end
-            time.sleep(0.1)
-
-
-def test_a_claim_whose_acknowledgement_was_lost_is_held(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    real = ObjectBackend.create
-    monkeypatch.setattr(ObjectBackend, "create", lambda *arguments: real(*arguments) and False)
-    with machine("a").lock(KEY, lambda: True):
-        pass
 
 
 def test_a_pull_request_reads_a_release_and_never_writes_it(
