@@ -47,7 +47,7 @@ class Deviation(JsonRecord):
     absolute: float
     """Largest absolute error."""
     relative: float
-    """The same relative to the largest absolute value of the output."""
+    """Relative to the largest absolute value of the output."""
     ulp: float | None = None
     """Largest error of an element in units of its last place (NumPy's `spacing`); None for integers."""
     changed: int | None = None
@@ -85,7 +85,7 @@ class TableRead(JsonRecord):
 
 
 class Truth(JsonRecord):
-    """What is known about the errors of the model itself, before anything is compiled."""
+    """The known errors of the model itself, before anything is compiled."""
 
     evaluator: str = "TensorFlow"
     """What evaluated the model in float32, without its version."""

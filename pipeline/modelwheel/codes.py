@@ -1,4 +1,4 @@
-"""What each code of a message means: the sections of `resources/codes.md`."""
+"""The meaning of each code of a message: the sections of `resources/codes.md`."""
 
 from __future__ import annotations
 

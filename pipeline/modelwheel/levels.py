@@ -47,7 +47,7 @@ class Level(_Row):
     march: str
     """The CPU as GCC and clang call it."""
     zig_march: str
-    """The same as zig calls it."""
+    """As zig calls it."""
     tuning: tuple[str, ...] = ()
     """Further options of every C++ compiler."""
     vector_bytes: int

@@ -1,4 +1,4 @@
-"""What models are compiled, packed and audited for: the rows of `resources/platforms.toml`.
+"""The systems and CPUs that models are compiled, packed and audited for: the rows of `resources/platforms.toml`.
 
 A *platform* is an operating system on an architecture: what an object file is made for. A wheel is for one
 of them and, on Linux, for one C library.
@@ -40,7 +40,7 @@ class System(_Row):
     libraries: tuple[str, ...]
     """Regular expressions for the libraries that C needs."""
     extension_libraries: tuple[str, ...]
-    """The same for what C++ and Python need in addition."""
+    """In addition for C++ and Python."""
 
 
 class Platform(_Row):
@@ -62,7 +62,7 @@ class Platform(_Row):
 
 
 class WheelPlatform(_Row):
-    """What wheels are built for, and how."""
+    """A platform that wheels are built for, and how."""
 
     name: str
     """In names of jobs and artifacts (`musllinux-x86_64`)."""

@@ -79,6 +79,6 @@ def svg_panels(
 
 
 def _shorten(svg: bytes) -> bytes:
-    """The same picture in fewer bytes: no indentation, coordinates to a hundredth of a point."""
+    """Writes a picture in fewer bytes: no indentation, coordinates to a hundredth of a point."""
     lines = re.sub(rb"^ +", b"", svg, flags=re.MULTILINE)
     return _COORDINATES.sub(lambda match: _DECIMALS.sub(rb"\1", match[0]), lines)

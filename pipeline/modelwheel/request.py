@@ -1,4 +1,4 @@
-"""What to build: a spec, narrowed by the command line, and everything that follows from both."""
+"""A request for a build: a spec, narrowed by the command line, and everything that follows from both."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DEFAULT_BATCH_SIZES = (1,)
 
 
 class Extent(NamedTuple):
-    """What a graph is frozen for, and code is compiled for at each CPU level."""
+    """The rows and length that a graph is frozen for, and code is compiled for at each CPU level."""
 
     batch: int
     length: int | None = None
@@ -46,7 +46,7 @@ class Request:
     """What was measured for the spec."""
 
     def holding(self, file: str) -> Request:
-        """The same, the directory of whose model holds it in this file; see `FetchedModel.file`."""
+        """This request, the directory of whose model holds it in this file; see `FetchedModel.file`."""
         return replace(self, spec=self.spec.holding(file)) if file else self
 
     @cached_property

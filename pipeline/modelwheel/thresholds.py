@@ -1,4 +1,4 @@
-"""What kernels and the compiler must agree on: the numbers of `resources/kernels.toml`, and the widest vector."""
+"""Numbers that kernels and the compiler must agree on: those of `resources/kernels.toml`, and the widest vector."""
 
 from __future__ import annotations
 

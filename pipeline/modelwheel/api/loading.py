@@ -69,7 +69,7 @@ class Model(Protocol):
         """
 
     def predict(self, inputs: Mapping[str, ArrayLike], *, out: Any = None) -> Any:
-        """The same with inputs by name."""
+        """A call with inputs by name."""
 
     def bind(self, /, *args: NDArray[Any], **kwargs: Any) -> Any:
         """A call that reads and writes the same arrays each time."""

@@ -102,7 +102,7 @@ class Profile(JsonRecord):
     """Microseconds of one run, the clock's reading after each step included."""
     threads: int = 1
     threaded_us: float | None = None
-    """The same with all threads; None if there is one."""
+    """As `us`, with all threads; None if there is one."""
     peak_gflops: float
     """Of one core, measured before and after."""
     bandwidth: float

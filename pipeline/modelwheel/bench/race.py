@@ -74,7 +74,7 @@ class _Turns:
 
 @dataclass(frozen=True)
 class Finish:
-    """What a race has shown."""
+    """The results of a race."""
 
     sides: tuple[Side, ...]
     cases: tuple[Case, ...]

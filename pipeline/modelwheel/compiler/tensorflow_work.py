@@ -1,4 +1,4 @@
-"""What the jobs of a worker do; imports TensorFlow when it is told to."""
+"""The work of a worker's jobs; imports TensorFlow when it is told to."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ class Expected:
     shapes: Shapes = field(default_factory=dict)
     """Whole shapes of inputs that the spec fixes."""
     shorter_shapes: Sequence[Shapes] = ()
-    """The same at each shorter length of the axes with buckets."""
+    """At each shorter length of the axes with buckets."""
     pads: Mapping[str, float] = field(default_factory=dict)
     """What inputs of several lengths are padded with, by name."""
     batch_sizes: Sequence[int] | None = None

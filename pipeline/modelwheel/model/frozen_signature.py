@@ -27,7 +27,7 @@ class FrozenTensor(JsonRecord):
     name: str
     """As in the SavedModel's signature."""
     c_name: str
-    """The same as a C identifier, unique among the inputs or among the outputs."""
+    """As a C identifier, unique among the inputs or among the outputs."""
     dtype: str
     """NumPy's name of the element type; `bfloat16` for that one."""
     shape: tuple[int, ...]

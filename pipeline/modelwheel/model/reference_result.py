@@ -39,7 +39,7 @@ class Reference(JsonRecord):
     input_axes: Mapping[str, int] = {}
     """The batch axes that are not axis 0, by name. All arrays have it first, and `extents` too."""
     output_axes: Mapping[str, int] = {}
-    """The same of outputs."""
+    """Of outputs."""
     ranges: Mapping[str, tuple[float, float]] = {}
     """[low, high) of random inputs, by name; empty if there are samples."""
     masks: Mapping[str, tuple[Mask, ...]] = {}

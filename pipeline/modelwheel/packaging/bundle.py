@@ -201,7 +201,7 @@ class Expected(NamedTuple):
     allowed: float
     """By which an element may differ."""
     limits: _Array | None
-    """The same for each element, in float32, if they differ; infinite for what decides nothing."""
+    """For each element, in float32, if they differ; infinite for what decides nothing."""
 
 
 def expect_output(

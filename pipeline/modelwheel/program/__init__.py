@@ -1,1 +1,1 @@
-"""What a wheel executes: the steps of a program, and the memory that they read and write."""
+"""The program that a wheel executes: the steps of a program, and the memory that they read and write."""

@@ -32,7 +32,7 @@ class Slice(JsonRecord):
 
 
 class ArrayShape(JsonRecord):
-    """What a constant holds: the element type, shape and layout of an array."""
+    """The element type, shape and layout of an array."""
 
     element_type: ElementType
     shape: tuple[int, ...]

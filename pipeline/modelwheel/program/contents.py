@@ -1,4 +1,4 @@
-"""What is in memory at one time: which value each byte of each allocation belongs to."""
+"""The contents of memory at one time: which value each byte of each allocation belongs to."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Contents(Generic[T]):
         self._parts: dict[int, Sequence[Held[T]]] = {}
 
     def copy(self) -> Contents[T]:
-        """The same in a record of its own."""
+        """A record of its own with the same contents."""
         other = Contents[T]()
         other._parts = dict(self._parts)
         return other

@@ -91,7 +91,7 @@ Activation: TypeAlias = Literal[
 
 
 class Epilogue(JsonRecord):
-    """What follows a product of 32-bit floats, element by element.
+    """Arithmetic that follows a product of 32-bit floats, element by element.
 
     out = activation(min(max((product + bias) * scale + shift + addend, low), high)), in this order; parts may be missing.
     The operands are those of the step: `bias`, `scale` and `shift` have a value for each column (of a dot those of `rhs`, of

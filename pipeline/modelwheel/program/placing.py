@@ -10,7 +10,7 @@ from .arrays import ALIGNMENT, Slice, covers
 
 
 class Access(NamedTuple):
-    """What a step reads and writes; of a step with others in it, everything that they use counts as read."""
+    """The memory that a step reads and writes; of a step with others in it, everything that they use counts as read."""
 
     reads: tuple[Slice, ...]
     writes: tuple[Slice, ...]
@@ -19,7 +19,7 @@ class Access(NamedTuple):
 
 @dataclass(frozen=True)
 class Room:
-    """What is free of an allocation. Offsets are aligned."""
+    """The free parts of an allocation. Offsets are aligned."""
 
     gap: range
     """The largest part between values; it may be empty."""
@@ -28,7 +28,7 @@ class Room:
 
 
 class Lifetimes:
-    """What of an allocation is in use, and when."""
+    """The parts of an allocation that are in use, and when."""
 
     def __init__(
         self, accesses: Sequence[Access], results: Sequence[Slice], allocation: int

@@ -1,4 +1,4 @@
-"""What a wheel executes for one CPU level and batch size, as typed values.
+"""The program of a wheel for one CPU level and batch size, as typed values.
 
 A program is a sequence of steps on a fixed set of memory allocations. The compile worker makes it from what XLA's compiler
 writes; every later stage reads these values and needs neither TensorFlow nor protobuf.

@@ -49,7 +49,7 @@ def _inner(shape: tuple[int, ...], axes: Axes) -> View:
 
 
 def _seen(images: View, axes: Axes, wanted: Axes) -> View:
-    """The same images with their axes in another order."""
+    """The images with their axes in another order."""
     positions = dict(zip(_roles(wanted), _roles(axes), strict=True))
     order = [positions[axis] for axis in range(len(images.shape))]
     shape, strides = (

@@ -46,7 +46,7 @@ class View(JsonRecord):
         return cls(slice=part, element_type=element_type, shape=tuple(shape), strides=strides)
 
     def ordered(self, order: Sequence[int]) -> View:
-        """The same array without gaps in another layout.
+        """The array without gaps in another layout.
 
         Args:
             order: Its axes from the fastest varying to the slowest.

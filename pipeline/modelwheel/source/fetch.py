@@ -156,13 +156,13 @@ class KnownModel:
     """The facts about a model that is not fetched."""
 
     key: str
-    """The same as `FetchedModel.key`."""
+    """As `FetchedModel.key`."""
     tree_sha256: str | None
     """The tree hash, or None if it takes a download to know it."""
     provenance: Mapping[str, str]
-    """The same as `FetchedModel.provenance`, if the tree hash is known."""
+    """As `FetchedModel.provenance`, if the tree hash is known."""
     file: str = ""
-    """The same as `FetchedModel.file`, if the tree hash is known."""
+    """As `FetchedModel.file`, if the tree hash is known."""
     files: Mapping[str, FileDigest] = field(default_factory=dict)
     """The files of the tree, if its hash is known."""
 

@@ -119,7 +119,7 @@ def _find_other_pads(shape: _Shape) -> Iterator[Mistake]:
 
 
 class InputSection(Section):
-    """What the model's signature leaves open about an input."""
+    """Facts about an input that the model's signature leaves open."""
 
     shape: Annotated[tuple[Axis, ...], Field(max_length=8), AfterValidator(_check_shape)] = Field(
         description="Length of every axis: a number, buckets, or `batch` for the axis of the rows (null if it is the first).",

@@ -102,7 +102,7 @@ _BatchSize = Annotated[StrictInt, Field(ge=1, le=MAX_BATCH_SIZE)]
 
 
 class CompilationSection(Section):
-    """What to compile."""
+    """The choice of what to compile."""
 
     batch_sizes: (
         Annotated[

@@ -36,7 +36,7 @@ class Operation:
 
 @dataclass(frozen=True)
 class Written:
-    """What computes a result."""
+    """The node that computes a result."""
 
     build: Callable[..., Any]
     distinct: Hashable = None
@@ -85,7 +85,7 @@ def _power(operation: Operation) -> Written | None:
 
 
 def hide(x: Any) -> Any:
-    """The same integers; XLA does not see what they are, see `integers`."""
+    """Copies integers; XLA does not see what they are, see `integers`."""
     return tf.bitwise.bitwise_or(x, tf.bitwise.bitwise_and(x, -x))
 
 

@@ -242,7 +242,7 @@ class _Replacing:
 
 
 class _Names:
-    """What nodes of a body call its tensors."""
+    """The names by which nodes of a body call its tensors."""
 
     def __init__(self, function: Any, functions: Mapping[str, Any]) -> None:
         self._arguments: Collection[str] = ()

@@ -42,7 +42,7 @@ class Body:
         self.tensors: list[list[str]] = []
         """What each node reads: tensors, then control edges."""
         self.data: list[list[int]] = []
-        """The same as numbers of nodes, without arguments of the function."""
+        """As numbers of nodes, without arguments of the function."""
         self.controls: list[list[int]] = []
         """The nodes that each node waits for."""
         for number, node in enumerate(self.nodes):
@@ -134,7 +134,7 @@ class Roots:
 
 @dataclass
 class Reach:
-    """What runs from some roots, as numbers of nodes by function."""
+    """The nodes that run from some roots, as numbers of nodes by function."""
 
     values: dict[str, set[int]] = field(default_factory=dict)
     """The nodes on whose values the results depend."""

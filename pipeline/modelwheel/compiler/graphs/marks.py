@@ -25,7 +25,7 @@ _LAYER_ATTRIBUTES = ("go_backwards", "time_major")
 
 
 class Mark(NamedTuple):
-    """What a function says that it implements."""
+    """The operation that a function says it implements."""
 
     name: str
     """Empty if it says nothing."""

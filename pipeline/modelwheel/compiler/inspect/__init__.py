@@ -1,1 +1,1 @@
-"""What a model of TensorFlow holds, found by reading it."""
+"""Finds what a model of TensorFlow holds by reading it."""

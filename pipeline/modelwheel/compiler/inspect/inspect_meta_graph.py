@@ -64,7 +64,7 @@ def inspect_message(
 
 @dataclass(frozen=True)
 class _Writes:
-    """What a signature writes to variables."""
+    """The variables that a signature writes."""
 
     unread: frozenset[Place] = frozenset()
     """Writes that no output depends on."""

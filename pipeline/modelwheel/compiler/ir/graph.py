@@ -70,7 +70,7 @@ class Operand:
     view: View
 
     def moved(self, value: Value, way: int, **changes: int) -> Operand:
-        """The same bytes of another value, which has them so many bytes further on; `changes` are of the slice."""
+        """An operand of these bytes in another value, which has them so many bytes further on; `changes` are of the slice."""
         offset = self.view.slice.offset + way
         part = self.view.slice.model_copy(update={"offset": offset, **changes})
         return Operand(value, self.view.model_copy(update={"slice": part}))
@@ -93,7 +93,7 @@ class Piece:
         return cls(value, 0, value.size)
 
     def moved(self, value: Value, way: int) -> Piece:
-        """The same bytes of another value, which has them so many bytes further on."""
+        """A piece of these bytes in another value, which has them so many bytes further on."""
         return replace(self, value=value, offset=self.offset + way)
 
 
@@ -104,7 +104,7 @@ class Change(Protocol):
     """Gives each use of a value another one."""
 
     def __call__(self, part: Part, /) -> Part:
-        """What is used in the place of some bytes."""
+        """The bytes that are used in the place of some others."""
 
 
 @dataclass(frozen=True)
@@ -193,13 +193,13 @@ class Node:
 
     @property
     def values(self) -> Iterator[Value]:
-        """What it computes."""
+        """The values that it computes."""
         yield from (result.value for result in self.outputs.values())
         yield from (carried.value for carried in self.carried)
 
     @property
     def used(self) -> Iterator[Value]:
-        """What it reads itself, once for each operand; not what nodes inside of it read."""
+        """The values that it reads itself, once for each operand; not what nodes inside of it read."""
         yield from (operand.value for operand in self.inputs.values())
         for result in self.outputs.values():
             yield from (piece.value for piece in (result.base, *result.near) if piece is not None)

@@ -83,7 +83,7 @@ class _Lifter:
     # --- values ----------------------------------------------------------------------------------
 
     def read(self, part: Slice, region: Region) -> Piece:
-        """What a slice holds: some bytes of one value, which may be a new one that joins several."""
+        """The content of a slice: some bytes of one value, which may be a new one that joins several."""
         held = list(self.contents.read(part))
         whats = {content.what for content in held}
         if len(whats) == 1 and (value := held[0].what) is not None and value.home is not None:
@@ -233,7 +233,7 @@ class _Lifter:
         self.graph.append(region, node)
 
     def _known(self, place: Slice, region: Region) -> Piece | None:
-        """What a slice holds; None if nobody knows."""
+        """The content of a slice; None if nobody knows."""
         if all(content.what is None for content in self.contents.read(place)):
             return None
         return self.read(place, region)

@@ -179,7 +179,7 @@ def over_operands(node: Node, result: Result, without: Collection[Node]) -> dict
 
 
 def _ties(node: Node) -> Iterator[_Tie]:
-    """What a node needs in one place."""
+    """The ties of a node: what it needs in one place."""
     if isinstance(node.op, Join):
         (whole,) = node.outputs.values()
         for operand, at in zip(node.inputs.values(), node.op.places, strict=True):

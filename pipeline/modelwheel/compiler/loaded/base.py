@@ -1,4 +1,4 @@
-"""What every format of models provides: see `modelwheel.compiler.formats`."""
+"""The interface of every format of models: see `modelwheel.compiler.formats`."""
 
 from __future__ import annotations
 

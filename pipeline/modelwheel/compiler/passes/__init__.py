@@ -42,7 +42,7 @@ class Pass(Protocol):
 
     @property
     def name(self) -> str:
-        """What dumps and documents call it, such as `fuse-epilogues`."""
+        """The name in dumps and documents, such as `fuse-epilogues`."""
 
     def run(self, graph: Graph) -> int:
         """Changes the graph; returns how many rewrites it has made."""

@@ -250,7 +250,7 @@ class _Fusion:
 
 
 def _fusion(nodes: _Nodes, pv: Node) -> _Fusion | None:
-    """What ends with a product; None if it is no attention."""
+    """The attention that ends with a product; None if it is anything else."""
     product, instruction = HeadProduct.of(pv), nodes.instruction(pv)
     if product is None or instruction is None or instruction.opcode != "dot":
         return None

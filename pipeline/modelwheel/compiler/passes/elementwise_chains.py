@@ -147,7 +147,7 @@ def _extent(graph: Graph, node: Node) -> tuple[int, int] | None:
 
 
 def _written(node: Node, result: Result, columns: int) -> Result:
-    """What a node writes as rows of a matrix, alone in its memory if it is all of a value."""
+    """The result of a node as rows of a matrix, alone in its memory if it is all of a value."""
     part = result.view.slice
     size = _FLOAT.item_bytes
     view = View.dense(part, _FLOAT, (part.size // (columns * size), columns))

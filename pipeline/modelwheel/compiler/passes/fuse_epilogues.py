@@ -231,7 +231,7 @@ class _Join:
     # --- operands ---------------------------------------------------------------------------------
 
     def _elsewhere(self, node: Instruction) -> Operand | None:
-        """What an instruction of the fusion computes, but another node than the product has written or can."""
+        """The value of an instruction of the fusion that another node than the product has written or can."""
         value = self.values.find(node, self.fusion, self.kernel)
         if value is not None:
             self._borrowed.append(value)

@@ -67,7 +67,7 @@ def _moved_out(graph: Graph, loop: Node, node: Node) -> bool:
 
 
 def _operands(loop: Node, node: Node) -> dict[str, Operand] | None:
-    """What the product of all iterations reads; None if a node is of another kind."""
+    """The operands of the product of all iterations; None if a node is of another kind."""
     if not isinstance(node.op, Dot) or not _is_plain(node, node.op):
         return None
     lhs, result = node.inputs["lhs"], node.outputs["out"]

@@ -78,7 +78,7 @@ class _Layer:
 
     @property
     def result(self) -> Result:
-        """What it computes."""
+        """The value that it computes."""
         return self.node.outputs["out"]
 
 

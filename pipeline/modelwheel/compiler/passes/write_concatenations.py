@@ -66,7 +66,7 @@ def _is_of_columns(root: Instruction) -> bool:
 
 @dataclass(frozen=True)
 class _Writer:
-    """What writes a piece."""
+    """The node that writes a piece."""
 
     node: Node
     """It is in no region yet, and its result has no base."""

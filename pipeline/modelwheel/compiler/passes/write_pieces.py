@@ -123,7 +123,7 @@ class _Chain:
 
 
 def _in_columns(images: View, columns: Columns) -> View:
-    """What a pooling reads, in columns of an array."""
+    """The view of a pooling's images in columns of an array."""
     *outer, last = images.strides
     strides = (*(step // columns.count * columns.step for step in outer), last)
     return images.model_copy(update={"slice": columns.slice, "strides": strides})

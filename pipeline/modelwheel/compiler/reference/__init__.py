@@ -1,1 +1,1 @@
-"""What a model computes for given inputs, and how exact that is."""
+"""Evaluates a model for given inputs, and finds how exact that is."""

@@ -57,7 +57,7 @@ _Leading: TypeAlias = Mapping[str, int]
 
 @dataclass
 class Boundary:
-    """What boundary rows have shown."""
+    """The findings about boundary rows."""
 
     arrays: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
     """For the reference."""
@@ -250,7 +250,7 @@ class _Graph:
 
 
 class _Others:
-    """What other evaluations say about the rows that the model accepts."""
+    """The findings of other evaluations about the rows that the model accepts."""
 
     def __init__(
         self, loaded: LoadedModel, graph: _Graph, evaluated: list[_Evaluated], leading: _Leading

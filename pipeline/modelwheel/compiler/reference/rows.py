@@ -30,7 +30,7 @@ is rounded the other way at another batch size. Outputs with fewer elements must
 
 
 _EXACT = 1e-7
-"""The same for evaluations in float64: the noise of float32, however large, is far below."""
+"""For evaluations in float64: the noise of float32, however large, is far below."""
 
 _EXPLAINED = 4
 """So many times what noise was found to do, it may do again in changes of the same kind."""
@@ -42,7 +42,7 @@ class _DependentError(Exception):
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the evaluations showed."""
+    """The outcome of the evaluations."""
 
     leading_per_row: dict[str, int]
     """For every output, the extent of axis 0 for each row; 0 if it is not proportional to the rows."""
@@ -71,7 +71,7 @@ class Rows:
         return self._map(pick)
 
     def replace(self, mask: np.ndarray[Any, Any], other: Rows) -> Rows:
-        """The same rows, except that those in `mask` are taken from `other`."""
+        """These rows, except that those in `mask` are taken from `other`."""
 
         def merge(name: str) -> np.ndarray[Any, Any]:
             merged: np.ndarray[Any, Any] = self.arrays[name].copy()
@@ -253,7 +253,7 @@ class _Test:
     """The largest differences that noise made, by output."""
 
     def ask_again(self) -> _Test:
-        """The same for changes of another kind, about which noise so far says nothing."""
+        """Asks again for changes of another kind, about which noise so far says nothing."""
         return replace(self, explained={})
 
     def compare(self, outputs: Arrays, change: Change, circumstance: str) -> None:

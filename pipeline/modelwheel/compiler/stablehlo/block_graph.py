@@ -25,7 +25,7 @@ class BlockGraph:
         self.ops: dict[str, Op] = dict(outer)
         """What computes a value; only operations with one result are here."""
         self.own: dict[str, Op] = {}
-        """The same without those outside of the block."""
+        """Only those inside of the block."""
         self._readers: dict[str, list[Op]] = {}
         self._inner: set[str] = set()
         self._several_results: set[str] = set()

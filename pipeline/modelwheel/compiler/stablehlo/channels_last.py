@@ -147,7 +147,7 @@ class _Block:
         return self._create(operation, operands, changed)
 
     def _create(self, operation: Any, operands: Sequence[Any], changed: dict[str, Any]) -> Any:
-        """The same operation of values with features last."""
+        """The operation on values with features last."""
         attributes = dict(operation.attributes.items())
         made = self._ir.Operation.create(
             operation.name,

@@ -1,4 +1,4 @@
-"""What a StableHLO module would do, for the judgement before anything of it runs."""
+"""Reads what a StableHLO module would do, for the judgement before anything of it runs."""
 
 from __future__ import annotations
 

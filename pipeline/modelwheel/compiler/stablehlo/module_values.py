@@ -1,4 +1,4 @@
-"""What a StableHLO module demands of the values of its arguments: indices within the tables that they select from.
+"""Finds what a StableHLO module demands of the values of its arguments: indices within the tables that they select from.
 
 XLA clamps other indices, so that every index beyond a table shows the same row, and random numbers would hardly
 show another. Only what `compiler/tensors/origins.py` follows in graphs is followed here; nothing is executed.
@@ -30,7 +30,7 @@ _MAX_CONSTANT = 4096
 
 @dataclass(frozen=True)
 class _Value:
-    """What is known about a tensor."""
+    """The known facts about a tensor."""
 
     origins: Origins = ()
     numbers: tuple[float, ...] = ()

@@ -27,7 +27,7 @@ MAIN = "main"
 
 @dataclass(frozen=True)
 class Value:
-    """What is known about a value before anything runs."""
+    """The facts about a value that are known before anything runs."""
 
     dynamic: bool = True
     """Whether it depends on the inputs, or on random numbers."""

@@ -88,7 +88,7 @@ class KnownFunction:
         return np.allclose(few, self._few, rtol=1e-6, atol=self._absolute)
 
     def is_equal(self, many: _Array) -> bool:
-        """The same at many points, as exactly as 32-bit floats can be."""
+        """Whether two functions agree at many points, as exactly as 32-bit floats can be."""
         return np.allclose(many, self._many, rtol=1e-6, atol=self._absolute)
 
 

@@ -91,7 +91,7 @@ class Module:
 
     @cached_property
     def bytecode(self) -> bytes:
-        """The same as the bytes that an XlaCallModule takes, with the arithmetic of integers that XLA would simplify away."""
+        """The bytes that an XlaCallModule takes, with the arithmetic of integers that XLA would simplify away."""
         # Shapes are refined along calls only if a function is called with the same shapes everywhere.
         text = named_text(self.text.encode(), "inline") if "tensor<?" in self.text else self.text
         return write_module(keep_integers(text))
@@ -394,7 +394,7 @@ def _key(version: str) -> tuple[int, ...]:
 
 
 def _convert(content: bytes, version: str) -> bytes | None:
-    """The same portable artifact for an earlier version, by jaxlib; None without it, or if it cannot."""
+    """The portable artifact for an earlier version, by jaxlib; None without it, or if it cannot."""
     with suppress(ImportError):
         from jaxlib.mlir import ir
         from jaxlib.mlir.dialects import sdy, stablehlo

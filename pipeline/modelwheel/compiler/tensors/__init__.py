@@ -1,1 +1,1 @@
-"""What is known about the values of tensors before anything runs (abstract interpretation)."""
+"""Finds what is known about the values of tensors before anything runs (abstract interpretation)."""

@@ -198,7 +198,7 @@ def join(left: Tensor, right: Tensor) -> Tensor:
 
 
 def join_all(ones: Sequence[Tensor], others: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """The same for the results of two functions."""
+    """Joins the results of two functions, one by one."""
     padded = [*others, *[UNKNOWN] * (len(ones) - len(others))]
     return tuple(join(left, right) for left, right in zip(ones, padded, strict=False))
 

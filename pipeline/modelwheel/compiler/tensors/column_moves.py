@@ -1,4 +1,4 @@
-"""What operations that take parts of a tensor, or move them, do to the columns that its values come from."""
+"""Follows operations that take parts of a tensor, or move them: what they do to the columns that its values come from."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def move(
 
 
 def loosen(origins: tuple[Origin, ...]) -> tuple[Origin, ...]:
-    """The same where the last axis is another one now."""
+    """The columns where the last axis is another one now."""
     return tuple(take_part(origin, None, None) for origin in origins)
 
 

@@ -1,4 +1,4 @@
-"""What is known about nodes whose results TensorFlow cannot infer: variables, placeholders, loops of TensorFlow 1."""
+"""Knows nodes whose results TensorFlow cannot infer: variables, placeholders, loops of TensorFlow 1."""
 
 from __future__ import annotations
 

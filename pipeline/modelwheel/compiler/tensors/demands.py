@@ -1,4 +1,4 @@
-"""What operations demand of the values of a model's inputs: indices within their table, mask values.
+"""Finds what operations demand of the values of a model's inputs: indices within their table, mask values.
 
 TensorFlow fails on an index outside its table where XLA clamps it, and a model that masks a value shows
 nothing of that unless the value occurs. Both follow from the graph; nothing of it is run.

@@ -1,4 +1,4 @@
-"""What a walk through a model's functions meets: large tensors, long loops, demands on inputs."""
+"""Records of what a walk through a model's functions meets: large tensors, long loops, demands on inputs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TURNS_KEPT = 10_000
 
 @dataclass
 class Found:
-    """What a walk through a function met."""
+    """Everything that a walk through a function met."""
 
     largest: LargeTensor | None = None
     loops: list[EndlessLoop] = field(default_factory=list)

@@ -99,7 +99,7 @@ def _carry(op: str, node: Any, inputs: Sequence[Tensor]) -> Origins:
 
 
 def lose(origins: Origins) -> Origins:
-    """The same inputs, of which only that is known that the values are integers computed from theirs."""
+    """These inputs, of which only that is known that the values are integers computed from theirs."""
     return tuple(Origin(feed, _LOST, None, None) for feed in dict.fromkeys(o.feed for o in origins))
 
 

@@ -1,4 +1,4 @@
-"""What the uses of an input say about the values that show most of a model: lengths, masks, divisors, images.
+"""Reads from the uses of an input which values that show most of a model: lengths, masks, divisors, images.
 
 The operations have TensorFlow's names; StableHLO's and ONNX's are translated to them.
 """
@@ -41,7 +41,7 @@ class Kinds(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What one operation demands of a fed tensor."""
+    """The demand of one operation on a fed tensor."""
 
     kind: str
     """`index`: TensorFlow fails beyond the bounds.

@@ -1,4 +1,4 @@
-"""What is known of the values of a graph: small tensors, and the inputs whose values a tensor holds.
+"""Keeps what is known of the values of a graph: small tensors, and the inputs whose values a tensor holds.
 
 A value is a flat tuple of Python numbers with None for what is not known.
 """
@@ -15,7 +15,7 @@ from .columns import Columns
 MAX_ELEMENTS = 256
 """The largest tensors whose values are followed."""
 MAX_POSITIONS = 4096
-"""The same for integers along one axis, such as all positions that a length is compared with."""
+"""For integers along one axis, such as all positions that a length is compared with."""
 
 Number: TypeAlias = int | float | bool | None
 Shape: TypeAlias = tuple[int | None, ...]
@@ -44,7 +44,7 @@ class Origin:
     was anything else."""
 
     def then(self, kind: str, one: float = 0.0, other: float = 0.0) -> Origin | None:
-        """The same after one more step; None if there are too many."""
+        """The rule after one more step; None if there are too many."""
         if len(self.steps) == _MAX_STEPS or not (math.isfinite(one) and math.isfinite(other)):
             return None
         return replace(self, steps=(*self.steps, (kind, one, other)), lines=None)
@@ -57,7 +57,7 @@ def in_turns(origins: Iterable[Origin]) -> tuple[Origin, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """What is known about a tensor before anything runs."""
+    """The facts about a tensor that are known before anything runs."""
 
     shape: Shape | None = None
     """None if even the rank is unknown."""

@@ -35,7 +35,7 @@ class Argument:
     fill: float
     """A valid value of every element."""
     c_fill: str
-    """The same in C and C++; empty for zero."""
+    """In C and C++; empty for zero."""
 
     @property
     def elements(self) -> int:

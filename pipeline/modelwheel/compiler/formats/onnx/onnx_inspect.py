@@ -1,4 +1,4 @@
-"""What an ONNX file holds, found by reading it: operations, sizes, loops; nothing is executed."""
+"""Finds what an ONNX file holds by reading it: operations, sizes, loops; nothing is executed."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ _FIELDS = ("float_data", "int32_data", "int64_data", "double_data", "uint64_data
 
 @dataclass(frozen=True)
 class _Definition:
-    """What ONNX says about an operation."""
+    """An operation, as ONNX defines it."""
 
     inputs: tuple[int, int]
     """The least and the largest number."""

@@ -107,7 +107,7 @@ def with_valid_values(signature: SignatureInfo, graph: Any) -> SignatureInfo:
 
 @dataclass(frozen=True)
 class _Value:
-    """What is known about a tensor, with NumPy's name of its element type."""
+    """The known facts about a tensor, with NumPy's name of its element type."""
 
     tensor: Tensor
     kind: str = ""

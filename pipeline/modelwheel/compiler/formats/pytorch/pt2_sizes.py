@@ -40,7 +40,7 @@ class _Part:
 
 
 def write_size(text: str) -> str:
-    """The same arithmetic, written from what was parsed: equal sizes become equal texts.
+    """Writes the arithmetic from what was parsed: equal sizes become equal texts.
 
     Raises:
         NotArithmeticError: It is anything else, or computes with very large numbers.

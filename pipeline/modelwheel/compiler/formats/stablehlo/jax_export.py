@@ -1,4 +1,4 @@
-"""What `jax.export.Exported.serialize` writes, read without JAX.
+"""Reads what `jax.export.Exported.serialize` writes, without JAX.
 
 The file is a flatbuffer; its schema is jax/_src/export/serialization.fbs. Only the fields that describe
 the interface are read. They have kept their places since the first version, and later ones are ignored.

@@ -115,7 +115,7 @@ class _Splitting:
             yield _Range(0, left.size), left
 
     def _read_condition(self) -> Operand | None:
-        """What the loop reads as its condition, even where that is a part of its state."""
+        """The operand that the loop reads as its condition, even where that is a part of its state."""
         condition = self._loop.inputs.get("condition")
         for join in self._joins:
             if condition is not None and join is not None and condition.value.producer is join:
@@ -165,7 +165,7 @@ class _Splitting:
     # --- parts ---------------------------------------------------------------------------------------
 
     def _initial(self, ranges: list[_Range]) -> dict[_Range, Piece | None]:
-        """What is there before the loop: pieces themselves if nobody else needs what joins them."""
+        """The values before the loop: pieces themselves if nobody else needs what joins them."""
         initial = self._carried.initial
         if initial is None:
             return dict.fromkeys(ranges)
@@ -232,7 +232,7 @@ class _Splitting:
                 graph.detach(join)
 
     def _left_in(self, number: int, part: _Range) -> Piece | None:
-        """What a region leaves in a part of the state."""
+        """The piece that a region leaves in a part of the state."""
         if self._carried.results[number] is None:
             return None
         sources = [(where, piece) for where, piece in self._left[number] if _meet(where, part)]

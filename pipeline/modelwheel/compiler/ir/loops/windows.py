@@ -63,7 +63,7 @@ def part_of(
 def written_window(
     counters: Counters, fusion: Instruction, kernel: Node
 ) -> tuple[Operand, Result] | None:
-    """What a kernel copies into a part of an array that is in its place, and that part."""
+    """The operand that a kernel copies into a part of an array that is in its place, and that part."""
     updated = _moving(fusion, kernel, "dynamic-update-slice")
     if updated is None:
         return None

@@ -61,7 +61,7 @@ class Code:
         return self.numbers[value]
 
     def finished(self, stored: Sequence[int]) -> tuple[list[Operand], Expression]:
-        """What some values are computed from, conditions last, and how."""
+        """The operands that some values are computed from, conditions last, and how."""
         self._join_gates(stored)
         order = sorted(self._needed(stored))  # operands come before
         reads = [(n, read) for n in order if (read := self.values[n].read) is not None]

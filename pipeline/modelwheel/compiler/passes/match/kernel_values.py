@@ -89,7 +89,7 @@ class KernelValues:
 
     @cached_property
     def _written(self) -> dict[int, list[Value]]:
-        """What kernels have written, by the numbers of the values."""
+        """The values that kernels have written, by their numbers."""
         values: dict[int, list[Value]] = {}
         assert self._numbering is not None
         for node in self._graph.walk():

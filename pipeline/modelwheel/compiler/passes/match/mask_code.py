@@ -51,7 +51,7 @@ _MOST_OPERATIONS = 32
 
 @dataclass(frozen=True)
 class MaskRead:
-    """What a mask is computed from."""
+    """An array that a mask is computed from."""
 
     argument: Operand
     """Of the kernel that computes it."""
@@ -72,7 +72,7 @@ class MaskRead:
 
 @dataclass(frozen=True)
 class MaskCode:
-    """What a mask is computed from, and how; its value is that of the last operation."""
+    """The arrays that a mask is computed from, and how; its value is that of the last operation."""
 
     reads: tuple[MaskRead, ...]
     expression: expr.Expression

@@ -54,7 +54,7 @@ def convolution_kernel(call: KernelCall) -> Node | None:
 
 
 def _exchanged(op: ops.Convolution, sizes: list[int]) -> ops.Convolution | None:
-    """The same with the roles of the input and the kernel exchanged; None if it cannot be written so.
+    """A convolution with the roles of the input and the kernel exchanged; None if it cannot be written so.
 
     Args:
         op: The convolution.

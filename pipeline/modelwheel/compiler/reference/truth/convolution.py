@@ -153,7 +153,7 @@ class _Writer:
 
 @dataclass(frozen=True)
 class _Convolution:
-    """What an operation says; its input becomes (batch, space..., features), its kernel
+    """The attributes of an operation; its input becomes (batch, space..., features), its kernel
     (space..., features, outputs)."""
 
     x: _Shape

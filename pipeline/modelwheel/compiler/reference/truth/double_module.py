@@ -58,7 +58,7 @@ def widen_module(content: bytes) -> bytes:
 
 
 def widen_text(text: str) -> str:
-    """The same for the text of a module."""
+    """As `widen`, for the text of a module."""
 
     def replace(match: re.Match[str]) -> str:
         if match["type"]:

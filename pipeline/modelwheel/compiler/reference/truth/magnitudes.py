@@ -1,4 +1,4 @@
-"""What the outputs of a graph can be, from the operations that they end with: a sigmoid is at most 1.
+"""Bounds the outputs of a graph, from the operations that they end with: a sigmoid is at most 1.
 
 Rounding in such an output is that of its scale, however small the values of some rows are. The 16-bit types that the
 values of an output pass through are found on the same way.
@@ -35,7 +35,7 @@ class Value:
     """Of a constant: its largest absolute value."""
     operands: Callable[[], list[Value]]
     key: object
-    """The same for the same value."""
+    """Equal for equal values."""
 
 
 _NOTHING = Value("", None, list, None)

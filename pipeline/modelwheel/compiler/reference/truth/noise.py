@@ -1,4 +1,4 @@
-"""What rounding makes of each row of an output: how far it may be from its truth, and what of it decides nothing."""
+"""Estimates what rounding makes of each row of an output: how far it may be from its truth, and what of it decides nothing."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SMALL = 1e-3
 
 @dataclass(frozen=True)
 class Case:
-    """What was computed in one evaluation of the reference."""
+    """One evaluation of the reference."""
 
     ours: Arrays
     """By the framework."""
@@ -45,13 +45,13 @@ class Case:
     """The part of an output that may be left out: 0 for nothing, 1 for any."""
 
     def without_exact(self, name: str) -> Case:
-        """The same without the truth of an output."""
+        """This evaluation without the truth of an output."""
         return replace(self, exact={n: a for n, a in self.exact.items() if n != name})
 
 
 @dataclass(frozen=True)
 class Noise:
-    """What rounding makes of one output."""
+    """The errors of one output by rounding."""
 
     allowed: Array
     """For each row, or each element, in the shape of the output or one that NumPy makes that of: the error that rounding

@@ -120,7 +120,7 @@ class _Sums:
 
 @dataclass(frozen=True)
 class _Chain:
-    """What follows a layer up to a value, the nearest step first."""
+    """The steps that follow a layer up to a value, the nearest step first."""
 
     layer: Layer
     steps: tuple[tuple[_Affine, str], ...]

@@ -269,7 +269,7 @@ def _convert_array(array: Array, dtype: DType) -> Array:
 
 
 def bitcast(x: Value, dtype: DType | type) -> Value:
-    """The same bits as a type of the same width."""
+    """The bits read as a type of the same width."""
     dtype = np.dtype(dtype)
     if foldable([x], x.size):
         assert x.known is not None

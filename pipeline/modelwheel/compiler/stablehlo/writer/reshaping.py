@@ -16,7 +16,7 @@ from .mlir_types import INT64, DType
 
 
 def reshape(x: Value, shape: Sequence[int]) -> Value:
-    """The same elements in row-major order with another shape."""
+    """The elements in row-major order with another shape."""
     shape = tuple(shape)
     if math.prod(shape) != x.size:
         raise ValueError(f"{x.size} elements do not fill the shape {list(shape)}")

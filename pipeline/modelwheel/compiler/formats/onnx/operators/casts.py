@@ -107,7 +107,7 @@ def _to_eight_bits(x: Value, dtype: DType, *, saturated: bool) -> Value:
 
 @operator("BitCast")
 def bit_cast(node: Node) -> Result:
-    """The same bits as another type of the same width."""
+    """The bits read as another type of the same width."""
     x = node.input(0)
     target = np.dtype(helper.tensor_dtype_to_np_dtype(node.get("to", 0)))
     if BOOL in (x.dtype, target):

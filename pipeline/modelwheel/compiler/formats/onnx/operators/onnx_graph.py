@@ -38,7 +38,7 @@ class Converted:
 
 @dataclass(frozen=True)
 class Context:
-    """What all graphs of a model share."""
+    """The things that all graphs of a model share."""
 
     builder: Builder
     opsets: Mapping[str, int]

@@ -271,13 +271,13 @@ class _Once:
         return sure, rows
 
     def none(self) -> list[Item]:
-        """The same for a loop without turns."""
+        """The results of a loop without turns."""
         _, rows = self._probe()
         empty = [s.full(self._loop.builder, (0, *row.shape), 0, row.dtype) for row in rows]
         return [*self._loop.state, *empty]
 
     def counted(self, turns: int) -> list[Item]:
-        """The same for a known number of turns, whatever the condition is.
+        """The results after a known number of turns, whatever the condition is.
 
         Raises:
             _UnfitBodyError, ValueError: A turn changes the shape of its state.

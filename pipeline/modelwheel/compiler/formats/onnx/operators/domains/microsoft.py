@@ -153,7 +153,7 @@ def fused_conv(node: Node) -> Result:
 
 @operator("NhwcConv", "NhwcFusedConv", domain=MICROSOFT)
 def nhwc_conv(node: Node) -> Result:
-    """The same with channels as the last axis of the input and the result."""
+    """A convolution with channels as the last axis of the input and the result."""
     x, kernel, bias, other = node.input(0), node.input(1), node.optional(2), node.optional(3)
     x = s.move_axis(x, -1, 1)
     window = kernel_window(node, x, kernel.shape[2:])

@@ -144,7 +144,7 @@ def attention(node: Node) -> Result:
 
 @operator("QAttention", domain=MICROSOFT)
 def q_attention(node: Node) -> Result:
-    """The same of a quantised input and quantised weights."""
+    """Attention of a quantised input and quantised weights."""
     x, weights = node.input(0), node.input(1)
     zero, zeros = node.optional(6), node.optional(7)
     first = without_zero(x, None if zero is None else s.reshape(zero, []))
