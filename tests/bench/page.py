@@ -54,6 +54,7 @@ A ratio is the time of another runtime over the time of the wheel. Above 1, the 
 the rounds of one run, with the quartiles in parentheses. *Best* is the fastest of ONNX Runtime, OpenVINO and LiteRT, and of
 all others if none of these runs the model. *Of peak* is the part of one core's multiply-add rate at the same level that the
 wheel reaches in products and convolutions; methods that need fewer multiplications than the definition can exceed 100 %.
+The numbers of rows are the compiled batch sizes of a model and some between them.
 """
 
 _STAIRS = """
