@@ -28,7 +28,7 @@ class Code:
 
     @property
     def exit_code(self) -> int:
-        """What a command ends with: the codes of a class of errors follow the general one of the class."""
+        """The code that a command ends with: those of a class of errors follow the general one of the class."""
         general = max(code for code in _exit_codes() if code <= self.code)
         return _exit_codes()[general]
 

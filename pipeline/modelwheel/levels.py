@@ -82,7 +82,7 @@ def default_levels(architecture: str) -> tuple[Level, ...]:
 
 
 def features_up_to(level: Level) -> tuple[Feature, ...]:
-    """What a level has beyond the lowest one of its architecture: its own features and those of the levels
+    """The features of a level beyond the lowest one of its architecture: its own features and those of the levels
     below."""
     levels = levels_of(level.architecture)
     below = levels[: levels.index(level) + 1]
@@ -134,7 +134,7 @@ def best_level(names: Collection[str]) -> str | None:
 
 
 def cpu_name(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
-    """What the maker calls this machine's CPU."""
+    """The maker's name of this machine's CPU."""
     for line in _read_lines(cpuinfo):
         if line.startswith("model name"):
             return line.partition(":")[2].strip()

@@ -56,7 +56,7 @@ class Missing:
 
     @property
     def fix(self) -> str | None:
-        """What to do on this system."""
+        """The command or step that installs it on this system."""
         if sys.platform == "darwin":
             return self.macos
         if sys.platform == "win32":

@@ -113,7 +113,7 @@ def save_jax(model: Callable[..., Any], examples: Any, target: Target) -> Path:
 
 
 def save_exported(model: Any, examples: Any, target: Target) -> Path:
-    """What `jax.export.export` returns."""
+    """The result of `jax.export.export`."""
     _take_none(examples, "what jax.export has exported already")
     path = target.file(".jax")
     path.write_bytes(model.serialize())

@@ -11,7 +11,7 @@ from .view import View
 
 
 def alias_of(op: AnyOp, output: str, source: str) -> Alias | None:
-    """What an operation declares about an output and an input; None if they are apart."""
+    """The declaration of an operation about an output and an input; None if they are apart."""
     for alias in op.ALIASES:
         if (alias.output, alias.input) == (role_of(output), role_of(source)):
             same_number = output.removeprefix(alias.output) == source.removeprefix(alias.input)

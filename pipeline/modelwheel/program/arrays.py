@@ -24,7 +24,7 @@ class Slice(JsonRecord):
 
     @property
     def whole(self) -> Slice:
-        """What it is a part of in any iteration."""
+        """All bytes that it is a part of in any iteration."""
         way = self.step * (self.iterations - 1)
         return Slice(
             allocation=self.allocation, offset=self.offset + min(way, 0), size=self.size + abs(way)

@@ -54,7 +54,7 @@ class Contents(Generic[T]):
         self._parts[part.allocation] = (*parts[:first], *new, *parts[last:])
 
     def read(self, part: Slice) -> Iterator[Held[T]]:
-        """What a slice holds, from its start to its end without gaps."""
+        """The contents of a slice, from its start to its end without gaps."""
         start, stop = part.offset, part.offset + part.size
         parts = self._parts.get(part.allocation, ())
         first, last = self._range(parts, start, stop)

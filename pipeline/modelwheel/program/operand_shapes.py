@@ -19,7 +19,7 @@ from .view import View
 
 
 def shape_mistake(step: Step) -> str:
-    """What is wrong with the shapes of a step's operands, after its name; empty if nothing is."""
+    """The mistake in the shapes of a step's operands, as words after its name; empty if there is none."""
     roles = (*step.op.INPUTS, *step.op.OUTPUTS)
     check = _CHECKS.get(type(step.op))
     return _ranks(step, {r.name: r.rank for r in roles}) or (check(step) if check else "")

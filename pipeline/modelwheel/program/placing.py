@@ -63,7 +63,7 @@ class Lifetimes:
         return max((offset + size for places in self._living for offset, size in places), default=0)
 
     def rooms(self) -> list[Room]:
-        """What is free while each step runs."""
+        """The memory that is free while each step runs."""
         return [_room(places) for places in self._living[: self.end]]
 
 

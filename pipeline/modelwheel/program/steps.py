@@ -51,7 +51,7 @@ class Step(JsonRecord):
 
 
 def operand_mistake(step: Step) -> str:
-    """What is wrong with the names of a step's operands, after its name; empty if nothing is."""
+    """The mistake in the names of a step's operands, as words after its name; empty if there is none."""
     op = type(step.op)
     return (
         _mistake("input", step.inputs, _names(op, "INPUTS"))
@@ -98,7 +98,7 @@ def _names(op: type[Op], side: str) -> _Names:
 
 
 def _mistake(side: str, operands: Mapping[str, View], names: _Names) -> str:
-    """What is wrong with the names of some operands; empty if nothing is."""
+    """The mistake in the names of some operands; empty if there is none."""
     for name in operands:
         role = role_of(name)
         if name not in names.single and (role == name or role not in names.many):

@@ -89,7 +89,7 @@ def named_operands(
 
 
 def region_names(op: AnyOp, count: int) -> list[str]:
-    """What the regions of a step are called: `condition`, `body`, or `branch 0`, `branch 1`."""
+    """The names of the regions of a step: `condition`, `body`, or `branch 0`, `branch 1`."""
     names = op.REGIONS
     return list(names) if len(names) == count else [f"{names[0]} {n}" for n in range(count)]
 

@@ -130,7 +130,7 @@ def _mistake_of_branches(step: Step) -> str:
 
 
 def _touched(steps: Iterable[Step]) -> tuple[set[Slice], set[Slice]]:
-    """What steps read, and what they write."""
+    """The slices that steps read, and those that they write."""
     read, written = set[Slice](), set[Slice]()
     for step in walk(steps):
         read.update(view.slice.whole for view in step.inputs.values())

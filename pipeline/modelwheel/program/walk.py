@@ -60,7 +60,7 @@ def slices(step: Step) -> tuple[Slice, ...]:
 
 
 def accesses(steps: Iterable[Step]) -> list[Access]:
-    """What each outer step reads and writes, with all steps inside it, as `placing` takes it."""
+    """The memory that each outer step reads and writes, with all steps inside it, as `placing` takes it."""
     return [_access(step) for step in steps]
 
 

@@ -32,7 +32,7 @@ class Format(Protocol):
     """A module of this package; `reading` is the record of its format."""
 
     def inspect(self, model: Path, reading: Any) -> Inspection:
-        """What the model holds, without executing anything of it.
+        """Finds what the model holds, without executing anything of it.
 
         Raises:
             UnsupportedModelError: It is not a model of this format, or is damaged.
@@ -59,7 +59,7 @@ def of(reading: Reading) -> Format:
 
 
 def inspect(model: Path, reading: Reading) -> Inspection:
-    """What the model holds, with inputs and outputs in the order that the reading asks for.
+    """Finds what the model holds, with inputs and outputs in the order that the reading asks for.
 
     Raises:
         UnsupportedModelError: It is not a model of this format, or is damaged.

@@ -34,7 +34,7 @@ def fold_clamps(graph_def: Any) -> None:
 
 
 def _tensor(nodes: dict[str, Any], node: Any, depth: int) -> Tensor:
-    """What is known about the result of a node."""
+    """The known facts about the result of a node."""
     if node is None or not depth:
         return UNKNOWN
     if node.op == "Const":

@@ -132,7 +132,7 @@ def _one_hot(operation: Operation) -> Written | None:
 
 
 def _cast(operation: Operation) -> Written | None:
-    """What fits no integer is the least one, as in TensorFlow on x86; XLA gives the nearest one, and 0 for NaN.
+    """A cast to integers: a number that fits none is the least one, as in TensorFlow on x86; XLA gives the nearest one, and 0 for NaN.
 
     For narrower types TensorFlow has no value of its own: it wraps in short tensors and not in long ones.
     """

@@ -42,7 +42,7 @@ class Searched(View, Protocol):
     """A graph in which patterns are looked for."""
 
     def candidates(self) -> Iterable[Tensor]:
-        """What a pattern may compute."""
+        """The tensors that a pattern may compute."""
 
     def is_read_outside(self, tensor: Tensor, inside: Collection[Tensor]) -> bool:
         """Whether a tensor is wanted of the graph, or anything but the operations of these tensors reads it."""

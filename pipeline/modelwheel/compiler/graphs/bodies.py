@@ -204,7 +204,7 @@ class Library:
         return [definition.ret[argument.name] for argument in definition.signature.output_arg]
 
     def reach(self, roots: Roots) -> Reach:
-        """What runs from some roots."""
+        """The nodes that run from some roots."""
         reach = Reach()
         graph = self.bodies[GRAPH]
         start = list(graph.find(roots.tensors))
@@ -290,7 +290,7 @@ class Library:
         return sizes, depths
 
     def inlined(self, reach: Reach) -> tuple[int, int, str]:
-        """What runs when all calls are inlined: nodes, the depth of calls, and the deepest function."""
+        """The size of all that runs when calls are inlined: nodes, the depth of calls, and the deepest function."""
         body, nodes = self.bodies[GRAPH], reach.runs[GRAPH]
         calls = [called for number in nodes for called in body.calls[number]]
         if not calls:  # what TensorFlow calls without a node in the graph

@@ -65,7 +65,7 @@ def _passed(
 
 
 def _in_common(left: tuple[Tensor, ...], right: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    """What holds for two calls of the same function."""
+    """The facts that hold for two calls of the same function."""
     shapes = [
         tf.TensorShape(a.shape).most_specific_compatible_shape(tf.TensorShape(b.shape))
         for a, b in zip(left, right, strict=True)

@@ -82,12 +82,12 @@ class Flow:
             yield from ((name, result) for name in called for result in self._results(name))
 
     def condition(self, loop: Any) -> Iterator[Tensor]:
-        """What decides whether a loop goes on."""
+        """The tensor that decides whether a loop goes on."""
         name = loop.attr["cond"].func.name
         yield from ((name, result) for result in self._results(name))
 
     def _passed(self, function: str, tensor: str) -> Iterator[Tensor]:
-        """What the callers of a function pass as one of its arguments."""
+        """The tensors that callers of a function pass as one of its arguments."""
         definition = self.graph.functions.get(function)
         names = [] if definition is None else [a.name for a in definition.signature.input_arg]
         if node_name(tensor) not in names:
@@ -202,7 +202,7 @@ class Flow:
                 self.reach(self._decided_by(write), reached)
 
     def _decided_by(self, write: Write) -> Iterator[Tensor]:
-        """What a write depends on: its inputs, and what decides whether it runs."""
+        """Everything that a write depends on: its inputs, and what decides whether it runs."""
         function, _ = write.place
         for name in write.node.input:
             pivot = self.graph.nodes[function].get(node_name(name))

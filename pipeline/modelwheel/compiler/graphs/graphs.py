@@ -25,7 +25,7 @@ class Graph:
         self.nodes[GRAPH] = {node.name: node for node in graph_def.node}
 
     def reach(self, tensors: Iterable[str], *, control: bool) -> dict[str, set[str]]:
-        """What the graph's `tensors` depend on: names of nodes by function.
+        """The nodes that the graph's `tensors` depend on: names of nodes by function.
 
         Args:
             tensors: Names of nodes or tensors of the graph itself.

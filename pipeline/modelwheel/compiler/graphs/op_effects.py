@@ -11,7 +11,7 @@ from ...model.effects import Effect, reviewed_effect
 
 @cache
 def effect_of(op: str) -> Effect:
-    """What an operation does beside computing its results; see `modelwheel.model.effects`."""
+    """The effect of an operation beside its results; see `modelwheel.model.effects`."""
     definition = op_def_registry.get(op)
     if definition is None:
         return "custom"

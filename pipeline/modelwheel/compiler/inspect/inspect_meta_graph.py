@@ -46,7 +46,7 @@ def inspect_message(
     tags: Sequence[str] = (),
     declared: Collection[str] = (),
 ) -> Inspection:
-    """What a SavedModel message holds.
+    """Finds what a SavedModel message holds.
 
     Args:
         saved_model: The message.

@@ -51,7 +51,7 @@ def signature_roots(meta_graph: Any, key: str, *, objects: bool) -> Roots:
 
 
 def loading_roots(meta_graph: Any, *, objects: bool) -> Roots:
-    """What runs when the model is loaded."""
+    """The nodes that run when the model is loaded."""
     if objects:
         return Roots(functions=tuple(dict.fromkeys(_loading_functions(meta_graph))))
     # A protobuf map adds an empty entry for a missing key.

@@ -352,7 +352,7 @@ class Sizes:
         return tuple(replace(t, dynamic=t.dynamic or again.dynamic) for t in results)
 
     def _widen(self, turn: str, state: tuple[Tensor, ...]) -> tuple[tuple[Tensor, ...], Found]:
-        """What is known about the variables of a loop in all turns, and what these meet."""
+        """The known facts about the variables of a loop in all turns, and what these meet."""
         for _ in range(4):  # shapes can only become less known
             results, met = self._call(turn, state)
             wider = join_all(state, results)
@@ -443,7 +443,7 @@ class Sizes:
 
 
 def _slice(body: Body, number: int, known: dict[int, Tensor]) -> Iterator[int]:
-    """What a node depends on for its value, in order, but for known nodes."""
+    """The nodes that a node depends on for its value, in order, but for known nodes."""
     needed, waiting = set[int](), [number]
     while waiting:
         step = waiting.pop()

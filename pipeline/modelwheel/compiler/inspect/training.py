@@ -39,7 +39,7 @@ _ASSIGNS = frozenset({"AssignVariableOp", "AssignSubVariableOp", "AssignAddVaria
 def find_training(
     flow: Flow, outputs: Iterable[str], writes: Sequence[Write], unread: Iterable[Write]
 ) -> Training | None:
-    """What shows that a signature is in training mode; None if nothing does.
+    """The sign that a signature is in training mode; None if there is none.
 
     Args:
         flow: Of the graph.

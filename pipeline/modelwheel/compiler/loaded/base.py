@@ -69,7 +69,7 @@ class LoadedModel(Protocol):
 
     @property
     def evaluator(self) -> str:
-        """What computes the outputs of a call, with its version."""
+        """The framework that computes the outputs of a call, with its version."""
 
     def __call__(self, inputs: Arrays) -> Arrays:
         """The outputs for some inputs, computed by `evaluator`.
@@ -91,7 +91,7 @@ class LoadedModel(Protocol):
 
 
 def framework_of(model: LoadedModel) -> str:
-    """What computes the outputs, without its version."""
+    """The framework that computes the outputs, without its version."""
     return model.evaluator.rpartition(" ")[0]
 
 

@@ -155,7 +155,7 @@ def require_independence(info: SignatureInfo, shapes: Shapes, reason: str | None
 
 
 def moved_axes(loaded: LoadedModel) -> dict[str, Any]:
-    """What a `Reference` says about axes."""
+    """The axes as a `Reference` has them."""
     if not isinstance(loaded, RowsFirst):
         return {}
     moved = {"input_axes": loaded.inputs, "output_axes": loaded.outputs}

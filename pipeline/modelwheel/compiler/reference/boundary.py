@@ -274,7 +274,7 @@ class _Others:
         return self._exact[kind].get(output)
 
     def noise(self, evaluation: _Evaluated, output: str) -> Noise:
-        """What rounding makes of an output."""
+        """The errors of an output by rounding."""
         case = self._case(evaluation)
         if self.exact(evaluation.kind, output) is None:
             case = case.without_exact(output)

@@ -15,7 +15,7 @@ from ...workers.table_reads import draw_input
 
 
 def described_inputs(request: ReferenceRequest) -> dict[str, Any]:
-    """What a `Reference` says about its inputs."""
+    """The inputs as a `Reference` describes them."""
     if request.samples:
         return {"sampled": True}
     return {

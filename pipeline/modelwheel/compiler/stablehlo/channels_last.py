@@ -207,7 +207,7 @@ class _Block:
 
 
 def _permuted(values: list[Any]) -> list[Any]:
-    """What belongs to axes in their order with features last."""
+    """Values that belong to axes in their order with features last."""
     return [values[0], *values[2:], values[1]]
 
 
@@ -219,7 +219,7 @@ def _owner(value: Any, name: str) -> Any | None:
 
 
 def _behind(value: Any) -> Any:
-    """What computes a value, behind changes of its shape."""
+    """The operation that computes a value, behind changes of its shape."""
     while (
         moved := _owner(value, "stablehlo.transpose") or _owner(value, "stablehlo.reshape")
     ) is not None:

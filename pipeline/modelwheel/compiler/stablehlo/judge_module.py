@@ -79,12 +79,12 @@ def reached_ops(module: Module) -> Iterator[tuple[str, Op]]:
 
 
 def target_of(op: Op) -> str | None:
-    """What a custom call wants; None for other operations."""
+    """The target of a custom call; None for other operations."""
     return next(iter(op.symbols), None) if op.name.endswith(".custom_call") else None
 
 
 def cost(module: Module) -> Cost:
-    """What running a module asks for."""
+    """The cost of running a module."""
     return Walk(module.functions).cost()
 
 
@@ -94,7 +94,7 @@ def kinds_of(node: Any) -> Mapping[str, Kind]:
 
 
 def cost_of(node: Any) -> Cost:
-    """What running such a node asks for."""
+    """The cost of running such a node."""
     return _judge(node.attr["module"].s)[1]
 
 
@@ -104,7 +104,7 @@ def composites_of(node: Any) -> Mapping[str, int]:
 
 
 def demands_of(node: Any, name: str, inputs: Sequence[Tensor]) -> Demands:
-    """What the module of such a node demands of the inputs whose values reach the node."""
+    """The demands of the module of such a node of the inputs whose values reach the node."""
     demands, count = _judge(node.attr["module"].s)[2:4]
     before = count - len(inputs)  # the number of a platform is no input of the node
     uses: Demands = {}

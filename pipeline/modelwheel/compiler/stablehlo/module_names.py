@@ -97,7 +97,7 @@ class _Calls:
         return nested if len(nested) <= _LONGEST else name
 
     def _name(self, function: str, depth: int) -> str:
-        """What the calls of a function have in common; then the function, unless its only call has a name."""
+        """The common part of the names of a function's calls; then the function, unless its only call has a name."""
         if function not in self._names:
             self._names[function] = ""  # it may call itself
             calls = self._calls.get(function, []) if depth < _DEEPEST else []

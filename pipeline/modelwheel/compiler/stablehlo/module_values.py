@@ -48,7 +48,7 @@ class _Value:
 
     @property
     def number(self) -> float | None:
-        """What every element is, if that is known."""
+        """The number that every element is, if that is known."""
         return self.numbers[0] if len(self.numbers) == 1 else None
 
 
@@ -120,7 +120,7 @@ def with_module_values(
 
 
 def module_demands(functions: Mapping[str, Function], count: int) -> Demands:
-    """What `main` demands of its last `count` arguments, which are called by their numbers."""
+    """The demands of `main` on its last `count` arguments, which are called by their numbers."""
     walk = _Walk(functions)
     before = len(functions[MAIN].arguments) - count
     arguments = functions[MAIN].arguments[before:]
@@ -155,7 +155,7 @@ class _Walk:
         *,
         condition: bool = False,
     ) -> tuple[_Value, ...]:
-        """What a block returns; `condition` is whether a loop goes on by it."""
+        """The results of a block; `condition` is whether a loop goes on by it."""
         for op in block.ops:
             self._left -= 1
             if self._left < 0:  # what was found up to here is as true as before
@@ -194,7 +194,7 @@ class _Walk:
 
 
 def _entering(loop: Op, inputs: Sequence[_Value]) -> Iterator[_Value]:
-    """What the variables of a loop hold before its first turn."""
+    """The values of the variables of a loop before its first turn."""
     turn = loop.regions[-1]
     results = turn.ops[-1].operands if turn.ops else []
     for number, value in enumerate(inputs):

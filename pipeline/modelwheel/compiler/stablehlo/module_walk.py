@@ -85,7 +85,7 @@ class Walk:
         self._budget = 100_000 + 100 * sum(map(_count_ops, (f.body for f in functions.values())))
 
     def cost(self) -> Cost:
-        """What running the module asks for."""
+        """The cost of running the module."""
         nodes, depth, deepest = self._measure(MAIN, ())
         findings = _Found()
         if depth <= MAX_CALL_DEPTH:
@@ -298,7 +298,7 @@ def _bind(known: _Environment, block: Block, values: Sequence[Value]) -> _Enviro
 
 
 def _within(known: _Environment, inner: _Environment) -> _Environment:
-    """What is known in a region. The outer values are not copied: that would be quadratic in a long function."""
+    """The known facts in a region. The outer values are not copied: that would be quadratic in a long function."""
     outer = known.maps if isinstance(known, ChainMap) else [known]
     return ChainMap(inner, *outer)
 

@@ -136,7 +136,7 @@ class Arithmetic:
     def find(
         self, functions: Sequence[KnownFunction], most: int, numbers: int
     ) -> tuple[str, str] | None:
-        """What the value is a function of, and the operation of that function.
+        """The value that another one is a function of, and the operation of that function.
 
         Args:
             functions: Those that it may be.
@@ -163,7 +163,7 @@ class Arithmetic:
         )
 
     def _names(self, most: int) -> list[str]:
-        """What it is computed from, the nearest first."""
+        """The values that it is computed from, the nearest first."""
         names = [self._root]
         for name in names:  # grows while it is walked
             op = self._known.get(name)

@@ -269,7 +269,7 @@ def evaluate_module(
     outputs: Sequence[TensorInfo],
     platforms: Sequence[str] = ("CPU",),
 ) -> list[np.ndarray[Any, Any]]:
-    """What `main` returns for its arguments; TensorFlow keeps the code of each combination of shapes.
+    """The results of `main` for its arguments; TensorFlow keeps the code of each combination of shapes.
 
     Raises:
         tf.errors.OpError: XLA refuses the module for these shapes.

@@ -52,7 +52,7 @@ def _within(kind: int, bounds: Bounds | None) -> Bounds | None:
 
 
 def hull(every: Any) -> Bounds | None:
-    """What contains all of some bounds."""
+    """The bounds that contain all of some others."""
     known = list(every)
     if not known or None in known:
         return None
@@ -178,7 +178,7 @@ _ARITHMETIC: dict[str, _Bounded] = {
 
 
 def join(left: Tensor, right: Tensor) -> Tensor:
-    """What is known about a tensor that may be either."""
+    """The known facts about a tensor that may be either."""
     if left == right:
         return left
     shape = None

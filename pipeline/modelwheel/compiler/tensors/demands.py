@@ -36,7 +36,7 @@ def find_demands(
     *,
     condition: bool = False,
 ) -> Demands:
-    """What a node demands of the inputs whose values reach it.
+    """The demands of a node on the inputs whose values reach it.
 
     Args:
         node: It.

@@ -118,7 +118,7 @@ def bare(origins: Origins) -> frozenset[tuple[str, tuple[Step, ...]]]:
 
 
 def follow_compared(op: str, inputs: Sequence[Tensor]) -> Origins:
-    """What a truth value was compared from, for the result of a node."""
+    """The values that a truth value was compared from, for the result of a node."""
     if op in ORDERS or op in COMPARES:
         left, right = (*inputs, Tensor(), Tensor())[:2]
         return left.origins if not right.origins else () if left.origins else right.origins

@@ -70,7 +70,7 @@ def part_of(origin: Origin) -> tuple[int, int] | None:
 
 
 def bounded(origins: Origins, low: float, high: float | None, kind: str) -> Iterator[Use]:
-    """What must hold for inputs whose values must be in [low, high) where they are used."""
+    """The demand on inputs whose values must be in [low, high) where they are used."""
     for origin in origins:
         bounds = solve(origin.steps, low, high)
         if bounds is not None and bounds != (None, None):
@@ -78,7 +78,7 @@ def bounded(origins: Origins, low: float, high: float | None, kind: str) -> Iter
 
 
 def passed(demand: Demand, origin: Origin) -> Demand | None:
-    """What a demand on a tensor is for an input whose values this holds; None if there is nothing to say."""
+    """The demand on an input that follows from one on a tensor whose values this holds; None if there is nothing to say."""
     if demand.kind in ("mask", "edge"):
         value = None if demand.low is None else undo(origin.steps, demand.low)
         return None if value is None else replace(demand, low=value, columns=part_of(origin))
@@ -93,7 +93,7 @@ def passed(demand: Demand, origin: Origin) -> Demand | None:
 
 
 def indexed(origins: Origins, limit: int | None, *, soft: bool) -> Iterator[Use]:
-    """What must hold for indices of a table with `limit` rows; `soft` if others make no failure.
+    """The demand on indices of a table with `limit` rows; `soft` if others make no failure.
 
     Values that are clipped or wrapped to an index should occur inside the table, and a little outside.
     """
@@ -121,7 +121,7 @@ def selected(indices: Tensor, rows: int | None) -> Iterator[Use]:
 def find_uses(
     op: str, inputs: Sequence[Tensor], kinds: Kinds, *, condition: bool = False
 ) -> Iterator[Use]:
-    """What an operation says about the inputs whose values it reads; `condition` is whether a loop goes on by it."""
+    """The demands of an operation on the inputs whose values it reads; `condition` is whether a loop goes on by it."""
     if op in COMPARES:
         yield from _compared(inputs, integer=kinds.integer)
     elif op in ORDERS:
@@ -172,7 +172,7 @@ _SHIFTS = frozenset({"LeftShift", "RightShift"})
 
 
 def _constants(inputs: Sequence[Tensor]) -> tuple[Origins, list[float], bool]:
-    """What is compared with a constant, its numbers, and whether the constant comes first."""
+    """The tensor that is compared with a constant, its numbers, and whether the constant comes first."""
     left, right = (*inputs, Tensor(), Tensor())[:2]
     turned = not left.origins
     if turned:

@@ -203,7 +203,7 @@ class _AfterInspect(ModelStep, JobStep):
     def _job_request(
         self, inspection: Inspection, signature: SignatureInfo
     ) -> FreezeRequest | ReferenceRequest:
-        """What the worker is asked for; the signature has its names in the wheel."""
+        """The request to the worker; the signature has its names in the wheel."""
 
 
 @dataclass(frozen=True)

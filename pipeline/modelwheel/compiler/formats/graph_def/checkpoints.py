@@ -46,7 +46,7 @@ class Checkpoint:
             raise self._damage("is shorter than its index says")
 
     def value(self, name: str) -> np.ndarray[Any, Any]:
-        """What a variable holds.
+        """The value of a variable.
 
         Raises:
             UnsupportedModelError: There is no such variable, or its value is damaged.

@@ -66,7 +66,7 @@ def _constant(nodes: Mapping[str, Any], tensor: str) -> bool | None:
 
 
 def _dead_tensors(graph_def: Any, waiting: set[Tensor]) -> set[Tensor]:
-    """What is dead; a node that is dead as a whole has the output -1, for control edges."""
+    """The tensors that are dead; a node that is dead as a whole has the output -1, for control edges."""
     readers: dict[str, list[Any]] = {}
     for node in graph_def.node:
         for tensor in node.input:

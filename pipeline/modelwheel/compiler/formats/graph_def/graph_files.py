@@ -108,7 +108,7 @@ def _text_problem(path: Path, kind: str, error: Exception) -> str:
 
 
 def _other_message(path: Path) -> str:
-    """What a file without nodes is."""
+    """A sentence about a file without nodes."""
     if path.suffix not in _TEXT_SUFFIXES:
         try:
             if saved_model_pb2.SavedModel.FromString(path.read_bytes()).meta_graphs:

@@ -275,7 +275,7 @@ def _is_switch(finder: _Finder, tensor: Tensor) -> bool:
 
 
 def _proposal(finder: _Finder, given: tuple[Port, ...]) -> str:
-    """What to write for a graph whose inputs and outputs nobody names."""
+    """The lines to write for a graph whose inputs and outputs nobody names."""
     inputs, outputs = _found(finder)
     if not outputs:
         return (

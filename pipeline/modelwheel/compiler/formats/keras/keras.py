@@ -257,7 +257,7 @@ def _interface(keras: Any, model: Any) -> _Interface:
 
 
 def _structures(model: Any) -> tuple[Any, Any]:
-    """What a functional model takes and returns: a tensor, or lists and dictionaries of tensors."""
+    """The arguments and results of a functional model: a tensor, or lists and dictionaries of tensors."""
     taken, returned = (
         getattr(model, f"_{kind}_struct", getattr(model, f"_nested_{kind}", None))
         for kind in ("inputs", "outputs")

@@ -179,7 +179,7 @@ def _own_reference(model: onnx.ModelProto) -> Evaluator:
 
 
 def _without_head(text: str) -> str:
-    """What an error of ONNX Runtime says first, without its number."""
+    """The beginning of an error of ONNX Runtime, without its number."""
     return one_line(_ERROR.sub("", text).partition("\n")[0])
 
 

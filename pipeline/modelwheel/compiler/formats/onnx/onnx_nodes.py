@@ -78,7 +78,7 @@ def _problem(
     *,
     within_function: bool,
 ) -> str:
-    """What is wrong with a node, as the rest of a sentence."""
+    """The mistake of a node, as the rest of a sentence."""
     if not node.op_type:
         return "has no name of an operation"
     if not node.output:

@@ -152,7 +152,7 @@ class _Walk:
 
 
 def _entering(node: Any, inner: Any, inputs: Sequence[_Value]) -> _Known:
-    """What the inputs of a loop's body hold before its first turn."""
+    """The values of the inputs of a loop's body before its first turn."""
     names = [value.name for value in inner.input]
     if node.op_type not in ("Loop", "Scan"):
         return {}
@@ -249,7 +249,7 @@ def _kind(node: Any, inputs: Sequence[_Value]) -> str:
 
 
 def _fold(node: Any, tensors: Sequence[Tensor]) -> Tensor:
-    """What does not depend on the values of inputs."""
+    """The values that do not depend on those of inputs."""
     op, first = node.op_type, tensors[0] if tensors else Tensor()
     values = [tensor.value for tensor in tensors]
     if op == "Range":

@@ -146,7 +146,7 @@ class _Parser:
         raise NotArithmeticError(f"{function} is not known for {count} arguments")
 
     def _symbol(self) -> _Part:
-        """What follows `Symbol(`."""
+        """The symbol whose arguments follow `Symbol(`."""
         if self._next() != "quoted":
             raise NotArithmeticError("a symbol has no name")
         written = [repr(self._take())]

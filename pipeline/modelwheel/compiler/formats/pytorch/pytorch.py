@@ -120,7 +120,7 @@ def load_program(program: Program) -> Any:
 
 
 def evaluate_program(exported: Any, arrays: Sequence[np.ndarray[Any, Any]]) -> list[Any]:
-    """What PyTorch computes for the leaves of a program's arguments: the leaves of its results.
+    """The leaves of a program's results, as PyTorch computes them for those of its arguments.
 
     Raises:
         ValueError: The program fails on them.

@@ -74,7 +74,7 @@ class LoadedModule:
     def _static_results(
         self, inputs: Mapping[str, tuple[str, tuple[int, ...]]]
     ) -> tuple[TensorInfo, ...]:
-        """What `main` returns for inputs of static shapes; found by evaluating zeros."""
+        """The results of `main` for inputs of static shapes; found by evaluating zeros."""
         declared = self.interface.results
         if all(None not in (tensor.shape or ()) for tensor in declared):
             return declared

@@ -75,7 +75,7 @@ class _Group:
 def find_truth(
     loaded: LoadedModel, arrays: Arrays, summary: Reference, request: ReferenceRequest
 ) -> tuple[Arrays, Truth]:
-    """What to add to the arrays of a reference, and what is known about errors."""
+    """Finds the arrays to add to those of a reference, and what is known about errors."""
     return _Search(loaded, arrays, summary, request).run()
 
 
@@ -276,7 +276,7 @@ class _Search:
         return {name: a[:rows] if name in batched else a for name, a in inputs.items()}
 
     def _first_rows(self, outputs: Arrays, rows: int, of: int) -> Arrays:
-        """What belongs to the first of some rows; how much that is may depend on the length."""
+        """The part that belongs to the first of some rows; how much that is may depend on the length."""
         leading = self._summary.leading_per_row
         return {n: a[: len(a) // of * rows] if leading[n] else a for n, a in outputs.items()}
 
@@ -383,7 +383,7 @@ def _error(name: str, case: _Case, values: _Array, truth: _Array) -> Deviation:
 def find_correction(
     ours: np.ndarray[Any, Any], truth: np.ndarray[Any, Any]
 ) -> np.ndarray[Any, Any] | None:
-    """What to add to an output in float32 for the truth; None for integers that are the same.
+    """The array to add to an output in float32 for the truth; None for integers that are the same.
 
     As precise as a whole array in float64, since it is small, and half as large.
     """

@@ -87,7 +87,7 @@ def _apply(rule: Rule, text: str, constants: Collection[int], fresh: Iterator[in
 def _matches(
     rule: Rule, functions: Mapping[str, Function], constants: Collection[int]
 ) -> Iterator[tuple[int, Replacement]]:
-    """What takes the place of lines, by their numbers."""
+    """The replacements of lines, by their numbers."""
     for name, function in functions.items():
         arguments = function.body.arguments
         constant_arguments = (

@@ -91,7 +91,7 @@ def _labels(
     batch: Collection[list[int]] | Collection[tuple[int, ...]],
     folded: tuple[()] | tuple[int, set[int]],
 ) -> list[_Label]:
-    """What each axis of the result is: an axis of the batch, by its number, or a free axis of an operand."""
+    """A label for each axis of the result: an axis of the batch, by its number, or a free axis of an operand."""
     kept = [list(axes) for axes in batch]
     labels: list[_Label] = [("batch", product.batch[0].index(axis)) for axis in kept[0]]
     for side, name in enumerate(("left", "right")):

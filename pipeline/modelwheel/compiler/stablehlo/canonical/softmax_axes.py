@@ -78,7 +78,7 @@ def _reduced_axis(graph: BlockGraph, name: str, of: str, kind: str, start: float
 
 
 def _source(graph: BlockGraph, name: str) -> tuple[str, tuple[int | None, ...]] | None:
-    """What a value repeats, and the axis of that for each of its own; None for axes of one element and repeated ones."""
+    """The value that another one repeats, and the axis of that for each of its own; None for axes of one element and repeated ones."""
     shape = graph.types[name].shape
     axes: list[int | None] = [a if extent != 1 else None for a, extent in enumerate(shape)]
     while (op := graph.own.get(name)) is not None and op.name in (o.BROADCAST, o.RESHAPE):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def in_memory(logical: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
-    """What belongs to each axis, such as extents, in the order of memory."""
+    """Values of each axis, such as extents, in the order of memory."""
     stored = [0] * len(logical)
     for value, axis in zip(logical, axes, strict=True):
         stored[axis] = value

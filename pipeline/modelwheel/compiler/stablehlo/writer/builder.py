@@ -200,7 +200,7 @@ class Builder:
 
     @contextmanager
     def at(self, name: str) -> Iterator[None]:
-        """What is written meanwhile comes from the operation of this name, inside that of a call of `at` around it."""
+        """Operations that are written meanwhile come from the operation of this name, inside that of a call of `at` around it."""
         before, self._location = self._location, nested_name(self._location, name)
         try:
             yield

@@ -91,7 +91,7 @@ class Closure:
         return needed_names(self.graph, outputs)
 
     def values(self, inputs: Sequence[Item]) -> list[Value]:
-        """What `write` returns, for a graph that returns tensors.
+        """The results of `write`, for a graph that returns tensors.
 
         Raises:
             TypeError: An output is a sequence or an optional.

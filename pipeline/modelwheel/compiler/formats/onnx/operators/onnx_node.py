@@ -56,7 +56,7 @@ class Closure(Protocol):
         """The names that some outputs depend on."""
 
     def values(self, inputs: Sequence[Item]) -> list[Value]:
-        """What `write` returns, for a graph that returns tensors.
+        """The results of `write`, for a graph that returns tensors.
 
         Raises:
             TypeError: An output is a sequence or an optional.

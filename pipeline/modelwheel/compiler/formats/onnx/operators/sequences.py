@@ -129,7 +129,7 @@ def optional(node: Node) -> Result:
 
 @operator("OptionalGetElement")
 def get_element(node: Node) -> Result:
-    """What an optional holds."""
+    """The value that an optional holds."""
     item = node.inputs[0]
     if not isinstance(item, Value | TensorList):
         raise node.refuse("reads an optional that holds nothing", "correct the model")

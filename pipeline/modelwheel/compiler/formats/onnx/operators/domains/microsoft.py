@@ -24,7 +24,7 @@ from ..onnx_node import MICROSOFT, OPERATORS, Item, Node, Result, operator
 
 
 def as_standard(node: Node, op: str, inputs: Sequence[Item] | None = None) -> list[Item]:
-    """What an operation of ONNX gives for a node of another domain.
+    """The results of an operation of ONNX for a node of another domain.
 
     Args:
         node: With the attributes.

@@ -66,7 +66,7 @@ def split_heads(x: Value, heads: int) -> Value:
 
 
 def _bias(node: Node, of: Heads, mask: Value | None, added: Value | None) -> Value | None:
-    """What is added to the scores: for masked keys, for later ones, and a bias of the model."""
+    """The numbers that are added to the scores: for masked keys, for later ones, and a bias of the model."""
     total = added
     if mask is not None:
         allowed = _allowed(node, of, mask)
@@ -256,7 +256,7 @@ def _repeat_heads(x: Value, count: int) -> Value:
 
 
 def _window(node: Node, of: Heads) -> Value:
-    """What is added to the scores of keys that are later, too early, or padding."""
+    """The numbers that are added to the scores of keys that are later, too early, or padding."""
     batch, _, queries, keys = of.scores
     lengths = s.reshape(node.input(5), [batch, 1, 1, 1])
     places = node.builder.constant(np.arange(keys).reshape(1, 1, 1, keys), lengths.dtype)

@@ -94,7 +94,7 @@ def _transposed_pads(
     strides: Sequence[int],
     extra: Sequence[int],
 ) -> list[tuple[int, int]]:
-    """What is cut off the full result on both sides of each axis."""
+    """The elements that are cut off the full result on both sides of each axis."""
     auto, shape = node.get("auto_pad", "NOTSET"), node.get("output_shape", None)
     if shape is None and auto in ("SAME_UPPER", "SAME_LOWER"):
         shape = [extent * stride for extent, stride in zip(extents, strides, strict=True)]
