@@ -112,9 +112,9 @@ def _as_programs(compared: Compared, kinds: list[Kind]) -> Table:
         Column("best / wheel", no_wrap=True),
         box=SIMPLE,
         padding=(0, 1),
-        title="Calls with new arrays, as programs make them, microseconds",
+        title="Calls with new arrays, one after another and after silence, microseconds",
     )
-    calls = {"one after another": new_arrays, f"after {SILENCE_MS} ms of silence": after_silence}
+    calls = {"one after another": new_arrays, f"after {SILENCE_MS} ms": after_silence}
     for case in compared.cases:
         for title, part in calls.items():
             table.add_row(str(case.rows), title, *_parts(case, kinds, part))
