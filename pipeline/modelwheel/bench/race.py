@@ -73,7 +73,7 @@ class _Turns:
 
 
 @dataclass(frozen=True)
-class Finish:
+class Outcome:
     """The results of a race."""
 
     sides: tuple[Side, ...]
@@ -81,7 +81,7 @@ class Finish:
     trace: Trace | None
 
 
-def run_race(race: Race, sandbox: Sandbox, directory: Path) -> Finish:
+def run_race(race: Race, sandbox: Sandbox, directory: Path) -> Outcome:
     """Starts every side, and times them for every number of rows, then for rows that vary.
 
     Raises:
@@ -97,7 +97,7 @@ def run_race(race: Race, sandbox: Sandbox, directory: Path) -> Finish:
                 running[kind] = stack.enter_context(process)
         cases = tuple(_case(race, rows, running) for rows in race.rows)
         trace = _trace(race, running) if race.trace else None
-    return Finish(tuple(sides), cases, trace)
+    return Outcome(tuple(sides), cases, trace)
 
 
 def _open(

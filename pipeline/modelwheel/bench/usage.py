@@ -11,9 +11,12 @@ from .statistics import ratios, spread
 _COUNTS = 8
 """How many numbers of rows a trace has, each twice."""
 
+_MOST = 20_000
+"""Calls of a turn: copying the arrays of short calls takes longer than the calls, and is not counted."""
+
 
 def trace_of(most: int) -> tuple[int, ...]:
-    """The numbers of rows of calls that vary, up to some number: equally many from each power of two, mixed.
+    """The numbers of rows of calls that vary, up to some number: as many between 1 and 8 as between 8 and 64, mixed.
 
     Returns:
         The same for every runtime and machine; nothing if no number but one is possible.
@@ -37,7 +40,11 @@ def time_new_arrays(
         rounds: Into how many turns these are divided.
     """
     once = {kind: side.ask("new_arrays", 1, *rows) for kind, side in sides.items()}
-    turns = {kind: max(1, int(seconds / rounds / max(took, 1e-7))) for kind, took in once.items()}
+    most = max(1, _MOST // len(rows))
+    turns = {
+        kind: max(1, min(most, int(seconds / rounds / max(took, 1e-7))))
+        for kind, took in once.items()
+    }
     times: dict[Kind, list[float]] = {kind: [] for kind in sides}
     for _ in range(rounds):
         for kind, side in sides.items():

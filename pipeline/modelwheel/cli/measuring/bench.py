@@ -59,7 +59,11 @@ def bench(
     ] = 1,
     seconds: Annotated[
         float,
-        typer.Option(metavar="SECONDS", min=0.01, help="Time for each side, number of rows and kind of calls."),
+        typer.Option(
+            metavar="SECONDS",
+            min=0.01,
+            help="Time for each side, number of rows and kind of calls.",
+        ),
     ] = 1.0,
     plots: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Write plots as SVG files to this directory.")
