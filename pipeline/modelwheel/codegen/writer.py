@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
+from ..program.ops import Op
 from ..program.steps import Step
 from .cost import count_parts
 from .cpp import INDENT, braces
@@ -50,7 +51,7 @@ class BranchFunction:
 class StepWriter:
     """Writes the steps of one variant, and collects the tables, headers and scratch memory that they need."""
 
-    calls: Mapping[str, Call]
+    calls: Mapping[type[Op], Call]
     """By the kind of operation."""
     prefix: str
     """The prefix of the tables' names, different for every variant in a file."""
@@ -78,7 +79,7 @@ class StepWriter:
         """Returns the lines for some steps, in order, indented to a depth."""
         lines: list[str] = []
         for step in steps:
-            written = self.calls[step.op.kind].write(self, step, step.op)
+            written = self.calls[type(step.op)].write(self, step, step.op)
             lines.extend(INDENT * depth + line for line in written)
             if self.profiled and not step.op.REGIONS:
                 lines.append(f"{INDENT * depth}end_of_step({self.leaves});")

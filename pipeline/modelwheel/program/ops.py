@@ -7,7 +7,9 @@ is a `View` of the step. So code that moves a step, prints it, or asks what it r
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal, TypeAlias
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, TypeAlias
 
 from pydantic import Field
 
@@ -52,6 +54,8 @@ class Op(JsonRecord):
     """Whether only one of its regions runs; otherwise all do."""
     DIVISIBLE: ClassVar[bool] = False
     """Whether the kernel can compute a part of it, so that threads may share it."""
+    kind: str
+    """What text and files call it; each operation has one."""
 
     @property
     def iterations(self) -> int:
@@ -417,27 +421,8 @@ class RandomState(Op):
     delta: int
 
 
-AnyOp = Annotated[
-    Kernel
-    | Dot
-    | Convolution
-    | Strips
-    | Pooling
-    | RowReduction
-    | Mask
-    | Attention
-    | Elementwise
-    | Scaling
-    | Copy
-    | Lookup
-    | EmbeddingBag
-    | While
-    | Conditional
-    | Branches
-    | Sort
-    | TopK
-    | Fft
-    | RandomState,
-    Field(discriminator="kind"),
-]
-"""Every operation."""
+if TYPE_CHECKING:
+    AnyOp: TypeAlias = Op
+else:
+    AnyOp = Annotated[reduce(or_, Op.__subclasses__()), Field(discriminator="kind")]
+"""Every operation: all classes of this module. `codegen.calls.CALLS` has how each is called."""

@@ -32,9 +32,10 @@ def _writer() -> StepWriter:
 
 def test_every_operation_has_a_call_that_takes_it() -> None:
     union, *_ = get_args(ops.AnyOp)
-    kinds = {op.model_fields["kind"].default: op for op in get_args(union)}
-    taken = {kind: [*get_type_hints(call.write).values()][2] for kind, call in CALLS.items()}
-    assert taken == kinds
+    assert set(CALLS) == set(get_args(union)) == set(ops.Op.__subclasses__())
+    assert len({op.model_fields["kind"].default for op in CALLS}) == len(CALLS)
+    for op, call in CALLS.items():
+        assert [*get_type_hints(call.write).values()][2] == op
 
 
 # --- products -----------------------------------------------------------------------------------------

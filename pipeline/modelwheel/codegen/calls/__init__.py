@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from ...program import ops
 from ...program.program import Program
 from ...program.walk import walk
 from ..writer import Call
@@ -25,29 +26,29 @@ from . import (
     strips,
 )
 
-CALLS: Mapping[str, Call] = {
-    "kernel": Call(kernel.write),
-    "dot": Call(dot.write, dot.library),
-    "convolution": Call(convolution.write, convolution.library),
-    "strips": Call(strips.write, strips.library),
-    "pooling": Call(reductions.write_pooling, reductions.pooling_library),
-    "row_reduction": Call(reductions.write_row_reduction),
-    "mask": Call(mask.write),
-    "attention": Call(attention.write, attention.library),
-    "elementwise": Call(elementwise.write),
-    "scaling": Call(scaling.write),
-    "copy": Call(copies.write),
-    "lookup": Call(lookups.write_lookup),
-    "embedding_bag": Call(lookups.write_embedding_bag),
-    "while": Call(control.write_while),
-    "conditional": Call(control.write_conditional),
-    "branches": Call(control.write_branches),
-    "sort": Call(sorting.write_sort),
-    "top_k": Call(sorting.write_top_k),
-    "fft": Call(fft.write, fft.library),
-    "random_state": Call(random_state.write),
+CALLS: Mapping[type[ops.Op], Call] = {
+    ops.Kernel: Call(kernel.write),
+    ops.Dot: Call(dot.write, dot.library),
+    ops.Convolution: Call(convolution.write, convolution.library),
+    ops.Strips: Call(strips.write, strips.library),
+    ops.Pooling: Call(reductions.write_pooling, reductions.pooling_library),
+    ops.RowReduction: Call(reductions.write_row_reduction),
+    ops.Mask: Call(mask.write),
+    ops.Attention: Call(attention.write, attention.library),
+    ops.Elementwise: Call(elementwise.write),
+    ops.Scaling: Call(scaling.write),
+    ops.Copy: Call(copies.write),
+    ops.Lookup: Call(lookups.write_lookup),
+    ops.EmbeddingBag: Call(lookups.write_embedding_bag),
+    ops.While: Call(control.write_while),
+    ops.Conditional: Call(control.write_conditional),
+    ops.Branches: Call(control.write_branches),
+    ops.Sort: Call(sorting.write_sort),
+    ops.TopK: Call(sorting.write_top_k),
+    ops.Fft: Call(fft.write, fft.library),
+    ops.RandomState: Call(random_state.write),
 }
-"""By the kind of operation: every one of `program.ops.AnyOp`."""
+"""By operation: every one of `program.ops`."""
 
 
 def compiled_kernels(programs: Iterable[Program]) -> tuple[str, ...]:
@@ -57,4 +58,4 @@ def compiled_kernels(programs: Iterable[Program]) -> tuple[str, ...]:
     drops it.
     """
     steps = (step for program in programs for step in walk(program.steps))
-    return tuple(sorted({name for step in steps for name in CALLS[step.op.kind].library(step)}))
+    return tuple(sorted({name for step in steps for name in CALLS[type(step.op)].library(step)}))
