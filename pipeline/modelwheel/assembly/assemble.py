@@ -283,12 +283,14 @@ def _write_sources(
             if v.level == level.name
         ]
         taken = [not tensor.ignored for tensor in described.signature.inputs]
+        per_row = [tensor.batch_axis == 0 for tensor in described.signature.outputs]
         text = level_source(
             level,
             variants,
             constants.offsets,
             states,
             taken,
+            per_row=[] if described.batching.no_emulation_reason else per_row,
             packed=packed,
             profiled=project.profiled,
             expanded=bool(tables.stored.constants),

@@ -18,6 +18,7 @@ from ..program.steps import Step
 from ..program.strip_layers import products
 from ..program.traffic import bytes_of_step, touched
 from ..program.walk import leaves, walk
+from .rows.demand import FirstRows
 from .strides import ProductViews, dot_axes
 
 
@@ -131,6 +132,21 @@ def _in_parallel(step: Step) -> float:
     """Nanoseconds of all branches but the longest, on one thread."""
     costs = [_alone(branch) for branch in step.regions]
     return sum(costs) - max(costs)
+
+
+def partial_part(program: Program, first: FirstRows) -> float:
+    """The part of the time of a run that grows with the number of rows that it computes, from 0 to 1.
+
+    Weights are read for any number of rows.
+    """
+    constants = {a.index for a in program.allocations if a.kind == "constant"}
+    grows = 0.0
+    for step, times in leaves(program.steps):
+        if step in first:
+            sizes = (size for part, size in touched(step) if part.allocation not in constants)
+            moved = sum(sizes) / _MODEL.bytes_per_nanosecond
+            grows += times * moved + step.operations * times / _MODEL.operations_per_nanosecond
+    return round(min(grows / estimate_cost(program), 1.0), 3)
 
 
 def shared_part(program: Program) -> float:

@@ -15,6 +15,7 @@ from ..program.ops import Op
 from ..program.steps import Step
 from .cost import count_parts
 from .cpp import INDENT, braces
+from .rows.demand import FirstRows
 from .scratch import Scratch
 
 EVERY_USE = "every_use()"
@@ -72,6 +73,10 @@ class StepWriter:
     """The number of loops around the steps that are written."""
     leaves: int = 0
     """The number of steps written so far that have no others in them."""
+    batch: int = 1
+    """The rows of a batch."""
+    first: FirstRows = field(default_factory=FirstRows)
+    """The steps that compute only as many of them as are asked for."""
     functions: list[BranchFunction] = field(default_factory=list)
     """Functions that the calls need."""
 
@@ -92,6 +97,23 @@ class StepWriter:
         extent = "[]" if array else ""
         self.tables.append(f"constexpr {type_name} {name}{extent} = {braces(values)};")
         return name
+
+    def constant(self, type_name: str, value: str) -> str:
+        """Adds a constant, whose value only the C++ compiler knows; returns its name."""
+        name = f"{self.prefix}_constant_{len(self.tables)}"
+        self.tables.append(f"constexpr {type_name} {name} = {value};")
+        return name
+
+    def shape(self, step: Step, table: str, axis: str, rows: str = "rows") -> str:
+        """The table of a step for as many rows as are asked for, which are along a member of it (`Pooling::batch`)."""
+        if step not in self.first:
+            return table
+        self.headers.add("parts/first_rows.h")
+        return f"first_rows({table}, &{axis}, {self.batch}, {rows})"
+
+    def count(self, step: Step, size: int) -> str:
+        """A number that grows with the rows of a batch, for as many as are asked for."""
+        return f"{size // self.batch} * rows" if step in self.first else str(size)
 
     def needs(self, header: str, scratch: str) -> str:
         """Includes the header of a kernel; returns where the kernel finds its scratch memory of so many bytes."""

@@ -71,6 +71,17 @@ class Op(JsonRecord):
 # --- XLA's kernels ------------------------------------------------------------------------------------
 
 
+class RowsApart(JsonRecord):
+    """A number of equal chunks of all results, of which the first ones are computed from those of some arguments.
+
+    So it is for each divisor of the number.
+    """
+
+    count: int
+    arguments: tuple[int, ...]
+    """The numbers of the arguments of which the first chunks are enough; others may be needed whole."""
+
+
 class Kernel(Op):
     """A call of one compiled function of the object file. XLA may have put a result where an argument is."""
 
@@ -80,6 +91,8 @@ class Kernel(Op):
     kind: Literal["kernel"] = "kernel"
     symbol: str
     workgroups: tuple[int, int, int] = omitted((1, 1, 1))
+    apart: tuple[RowsApart, ...] = omitted(())
+    """What is known about this; empty if it is nothing."""
 
     @property
     def symbols(self) -> tuple[str, ...]:

@@ -40,16 +40,17 @@ modelwheel_status run_chunk(modelwheel_model *model, const Variant &variant, con
   bind_inputs(chunk, inputs, model->inputs);
   bind_outputs(chunk, outputs, model->outputs);
   model->state.begin_run(model->inputs + api.num_inputs);
-  if (!variant.run(model->inputs, model->outputs, model->arena, model->threads))
+  if (!variant.run(model->inputs, model->outputs, model->arena, model->threads,
+                   static_cast<std::int64_t>(rows.count)))
     return fail(model, MODELWHEEL_INTERNAL, "a compiled kernel of %s reported a failure", api.name);
   copy_staged_outputs(chunk, model->outputs, outputs);
   model->state.end_run();
   return MODELWHEEL_OK;
 }
 
-/// A batch size, by its index, that is run several times in a row.
+/// A batch size, by its index, that is run several times in a row; the last time with so many rows, which may be fewer.
 struct Repeated {
-  size_t index, times;
+  size_t index, times, last;
 };
 
 /// Walks the batch sizes that some number of rows is composed of.
@@ -73,8 +74,7 @@ class Composition {
     size_t times = 1;
     if (!is_listed() && model_->strategy == Strategy::kSmallest) times = (left_ - 1) / api.batch_sizes[index] + 1;
     if (!is_listed() && model_->strategy == Strategy::kCheapest) times = model_->planner.repetitions(left_);
-    take(index, times);
-    return {index, times};
+    return {index, times, take(index, times)};
   }
 
  private:
@@ -88,11 +88,14 @@ class Composition {
     return model_->planner.cheapest(left_);
   }
 
-  void take(size_t index, size_t times) {
+  /// Returns the rows of the last run.
+  size_t take(size_t index, size_t times) {
     const size_t size = api.batch_sizes[index];
     left_ -= (times - 1) * size;  // all but the last are filled
-    left_ -= size < left_ ? size : left_;
+    const size_t last = size < left_ ? size : left_;
+    left_ -= last;
     ++step_;
+    return last;
   }
 
   const modelwheel_model *model_;
@@ -166,7 +169,9 @@ double cost_of(const modelwheel_model *model, size_t rows, size_t threads) {
     const Repeated next = composition.next_repeated();
     const Variant &variant = model->variants[next.index];
     const double saved = variant.shared * (1.0 - 1.0 / static_cast<double>(threads));
-    cost += static_cast<double>(next.times) * variant.cost * (1.0 - saved);
+    // Steps that threads share compute all rows.
+    const double last = threads > 1 ? variant.cost : variant.cost_of(next.last);
+    cost += (static_cast<double>(next.times - 1) * variant.cost + last) * (1.0 - saved);
   }
   return cost;
 }

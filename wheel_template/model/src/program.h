@@ -28,11 +28,19 @@ struct Variant {
   double cost;
   /// Runs the program. All pointers are multiples of MODELWHEEL_ALIGNMENT. After the inputs come the tensors of the
   /// state, which it changes; where it failed they are undefined. False if a kernel failed.
-  bool (*run)(const void *const *inputs, void *const *outputs, char *arena, const Threads &threads);
+  /// Only the first `rows` rows of results must be there afterwards, at most batch_size.
+  bool (*run)(const void *const *inputs, void *const *outputs, char *arena, const Threads &threads, std::int64_t rows);
   /// Bytes of scratch memory that each part of a step needs, for threads; 0 if no step is worth dividing.
   std::size_t part_bytes;
   /// The part of the cost that threads can share, from 0 to 1.
   double shared;
+  /// The part of the cost that grows with the rows of a run, from 0 to 1.
+  double partial;
+
+  /// Cost of a run that computes the first rows.
+  constexpr double cost_of(std::size_t rows) const {
+    return cost * (1.0 - partial * static_cast<double>(batch_size - rows) / static_cast<double>(batch_size));
+  }
 };
 
 /// One CPU level; `variants` has one element for each batch size, ascending, and this for each length, ascending.
@@ -47,7 +55,7 @@ static_assert(offsetof(Level, name) == 0, "see audit/machine_code/levels.py");
 static_assert(offsetof(Level, variants) == 8, "see audit/machine_code/levels.py");
 static_assert(offsetof(Variant, batch_size) == 0, "see audit/machine_code/levels.py");
 static_assert(offsetof(Variant, run) == 40, "see audit/machine_code/levels.py");
-static_assert(sizeof(Variant) == 64, "see audit/machine_code/levels.py");
+static_assert(sizeof(Variant) == 72, "see audit/machine_code/levels.py");
 
 /// How a constant is stored in the library.
 enum class StoredAs { kPlain, kFloat16, kInt8 };

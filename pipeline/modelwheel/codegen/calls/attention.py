@@ -30,7 +30,10 @@ def write(writer: StepWriter, step: Step, op: Attention) -> Iterator[str]:
     table = writer.table("Attention", [*sizes, *strides])
     scratch = writer.needs("attention/attention.h", f"attention_scratch<float>({table})")
     writer.use("float")
-    operands = [table, *map(first_element, (query, key, value))]
+    operands = [
+        writer.shape(step, table, "Attention::outer"),
+        *map(first_element, (query, key, value)),
+    ]
     operands += [first_element(output, written=True), scratch]
     if has_masks:
         operands.append(braces(_first(mask, _MASKS[role]) for role, mask in masks.items()))

@@ -60,7 +60,7 @@ def write_branches(writer: StepWriter, step: Step, _: Branches) -> Iterator[str]
     lines.append(f"{INDENT}}}")
     writer.functions.append(BranchFunction(name, tuple(lines)))
     parts = count_parts_of_steps(step)
-    call = f"{name}(number, in, out, arena, own, memory)"
+    call = f"{name}(number, in, out, arena, own, rows, memory)"
     run = f"[&](std::int64_t number, const Threads &own, char *memory) {{ return {call}; }}"
     scratch = writer.scratch.take(largest(sizes))
     yield f"if (!run_branches({{threads, {count}}}, {parts}, {run}, {scratch})) return false;"

@@ -31,6 +31,7 @@ def write(writer: StepWriter, step: Step, op: Convolution) -> Iterator[str]:
     # The C++ compiler chooses how a convolution is computed: the library has no other kernels for it.
     suffix = f"_by<{types}, method_of<{types}>({table})>"
     kernel = ProductKernel("convolution", "convolution", types, suffix, table)
+    kernel = kernel.of_rows(writer, step, "Convolution::batch", parts)
     return write_product(writer, step, kernel, op.epilogue, parts)
 
 

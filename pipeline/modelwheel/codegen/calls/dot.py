@@ -29,14 +29,20 @@ def write(writer: StepWriter, step: Step, op: Dot) -> Iterator[str]:
     types = lhs if lhs == out else f"{lhs}, {out}"
     table = writer.table("Dot", dot_values(step, op, packed(writer, step)))
     parts = writer.parts(step)
+    # A result may replace what is added to it.
+    added = cpp_bool("addend" in step.inputs)
     if types in ("float", "double"):
-        # A result may replace what is added to it.
-        added = cpp_bool("addend" in step.inputs)
         use = f"dot_uses<{types}>({table}, {added})"
         if parts > 1:
             use = f"dot_part_uses<{types}>({table}, {parts}, {added})"
         writer.use(types, use)
     kernel = ProductKernel("gemm", "dot", types, f"<{types}>", table)
+    axis = "Dot::batch" if op.lhs_batch else "Dot::m"
+    kernel = kernel.of_rows(writer, step, axis, parts)
+    if kernel.shape:
+        writer.headers.add("gemm/first_rows.h")
+        range_of_rows = f"{table}, &{axis}, {writer.batch}, {kernel.least}"
+        writer.use(types, f"dot_rows_uses<{types}>({range_of_rows}, {added})")
     return write_product(writer, step, kernel, op.epilogue, parts)
 
 

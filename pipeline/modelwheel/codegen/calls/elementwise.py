@@ -25,7 +25,7 @@ def write(writer: StepWriter, step: Step, op: Elementwise) -> Iterator[str]:
     yield _planes("masks", [reads[number] for number in conditions], "char")
     yield _planes("writes", writes, "float", written=True)
     rows, _ = writes[0].shape
-    yield f"{INDENT}elementwise<{name}>({rows}, reads, masks, writes);"
+    yield f"{INDENT}elementwise<{name}>({writer.count(step, rows)}, reads, masks, writes);"
     yield "}"
 
 

@@ -15,7 +15,8 @@ def write_lookup(writer: StepWriter, step: Step, op: Lookup) -> Iterator[str]:
     """A call of `lookup`."""
     table, operands = _table(writer, step, op)
     writer.headers.add("elementwise/lookup.h")
-    yield f"lookup({table}, {operands}, {pointer(step.outputs['output'].slice)});"
+    shape = writer.shape(step, table, "Lookup::count")
+    yield f"lookup({shape}, {operands}, {pointer(step.outputs['output'].slice)});"
 
 
 def write_embedding_bag(writer: StepWriter, step: Step, op: EmbeddingBag) -> Iterator[str]:
@@ -27,7 +28,8 @@ def write_embedding_bag(writer: StepWriter, step: Step, op: EmbeddingBag) -> Ite
     pooling = writer.table("Pooling", pooling_values(op.pooling, op.in_size, features, output))
     writer.headers.add("pooling/embedding_bag.h")
     target = elements(output, written=True)
-    yield f"embedding_bag<float>({table}, {pooling}, {operands}, {target});"
+    shape = writer.shape(step, pooling, "Pooling::batch")
+    yield f"embedding_bag<float>({table}, {shape}, {operands}, {target});"
 
 
 def _table(writer: StepWriter, step: Step, op: Lookup) -> tuple[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...program.arrays import ALIGNMENT, overlap
 from ...program.ops import Epilogue
@@ -31,11 +31,42 @@ class ProductKernel:
     suffix: str
     """The text behind the name of its function: `<float>`."""
     table: str
+    shape: str = ""
+    """The table of the first rows; empty if all are computed."""
+    least: str = ""
+    """The fewest rows of a batch that it computes."""
+    most_scratch: str = ""
+    """Bytes of scratch memory with any number of rows, if it depends on it."""
 
     @property
     def scratch(self) -> str:
         """Bytes of scratch memory."""
-        return f"{self.name}_scratch<{self.types}>({self.table})"
+        return self.most_scratch or self.scratch_of(self.table)
+
+    def scratch_of(self, table: str) -> str:
+        """Bytes of scratch memory for a table."""
+        return f"{self.name}_scratch<{self.types}>({table})"
+
+    def of_rows(self, writer: StepWriter, step: Step, axis: str, parts: int) -> ProductKernel:
+        """The same for as many rows of a batch as are asked for, if the step may have fewer."""
+        weights = packed(writer, step)
+        # Rows of weights are none of a batch, and other elements are computed in an order that their number decides.
+        if (
+            step not in writer.first
+            or self.types not in ("float", "double")
+            or (weights and weights.on_left)
+        ):
+            return self
+        whole = f"{self.table}, &{axis}, {writer.batch}"
+        least = writer.constant("std::int64_t", f"least_rows<{self.types}>({whole})")
+        kind = axis.partition(":")[0]
+        bytes_of = f"[](const {kind} &some) {{ return {self.scratch_of('some')}; }}"
+        most = writer.constant("std::size_t", f"scratch_of_rows({whole}, {least}, {bytes_of})")
+        shape = writer.shape(step, self.table, axis, f"larger_of({least}, rows)")
+        if parts > 1:
+            # Several threads have work for more rows, which cost next to nothing.
+            shape = f"threads.count > 1 ? {self.table} : {shape}"
+        return replace(self, shape=shape, least=least, most_scratch=most)
 
     @property
     def kept_sums(self) -> str:
@@ -49,7 +80,7 @@ class ProductKernel:
     def call(self, parts: int, operands: list[str]) -> str:
         """The call with some operands."""
         start = kernel_call(self.name, self.suffix, parts)
-        return f"{start}{', '.join([self.table, *operands])});"
+        return f"{start}{', '.join([self.shape or self.table, *operands])});"
 
 
 @dataclass(frozen=True)

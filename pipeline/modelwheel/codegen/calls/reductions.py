@@ -21,7 +21,8 @@ def write_pooling(writer: StepWriter, step: Step, op: Pooling) -> Iterator[str]:
     if (parts := writer.parts(step)) > 1:
         writer.headers.add("pooling/parts.h")
         writer.scratch.parts.append("0")
-    operands = f"{table}, {elements(source)}, {elements(target, written=True)}"
+    shape = writer.shape(step, table, "Pooling::batch")
+    operands = f"{shape}, {elements(source)}, {elements(target, written=True)}"
     yield f"{kernel_call('pooling', '<float>', parts)}{operands});"
 
 
@@ -37,4 +38,5 @@ def write_row_reduction(writer: StepWriter, step: Step, op: RowReduction) -> Ite
     values = [*reducer(op), rows, size, windows, op.window, op.pad_low]
     table = writer.table("RowReduction", values)
     writer.headers.add("pooling/row_reduction.h")
-    yield f"row_reduction<float>({table}, {elements(source)}, {elements(target, written=True)});"
+    shape = writer.shape(step, table, "RowReduction::rows")
+    yield f"row_reduction<float>({shape}, {elements(source)}, {elements(target, written=True)});"

@@ -17,5 +17,6 @@ def write(writer: StepWriter, step: Step, _: Scaling) -> Iterator[str]:
     writer.headers.add("elementwise/scaling.h")
     if (parts := writer.parts(step)) > 1:
         writer.scratch.parts.append("0")
-    operands = [table, elements(source), elements(factors), elements(target, written=True)]
+    shape = writer.shape(step, table, "Scaling::batch")
+    operands = [shape, elements(source), elements(factors), elements(target, written=True)]
     yield f"{kernel_call('scaling', '<float>', parts)}{', '.join(operands)});"

@@ -23,6 +23,7 @@ from .counted_loops import CountLoops
 from .elementwise_chains import ChainElementwise
 from .embedding_bags import FuseEmbeddingBags
 from .erase_dead import EraseDead
+from .find_rows import FindRows
 from .fork_branches import ForkBranches
 from .fuse_epilogues import FuseEpilogues
 from .loop_products import HoistProducts
@@ -62,6 +63,7 @@ PIPELINE: tuple[Pass, ...] = (
     SumInResults(),  # Before strips and branches are made, whose memory it is otherwise.
     ChainStrips(),  # Convolutions are final: they have their epilogues, and loops their windows.
     ForkBranches(),  # Loops and the products before them are final.
+    FindRows(),  # Kernels that are left here are called.
     EraseDead(),  # Last: other passes leave nodes behind whose values they have taken from elsewhere.
 )
 """In order. Each entry has a comment that says why it stands there."""

@@ -1,0 +1,1 @@
+"""Which steps may compute only the first rows of a batch, because nobody reads the others."""
