@@ -34,7 +34,7 @@ def test_threads_run_branches_in_parallel() -> None:
     (call,) = writer.write([_loops(120_000)])
     assert call == (
         "  if (!run_branches({threads, 2}, 1, [&](std::int64_t number, const Threads &own, char *memory) "
-        "{ return branches_b_0(number, in, out, arena, own, memory); }, arena + 0)) return false;"
+        "{ return branches_b_0(number, in, out, arena, own, rows, memory); }, arena + 0)) return false;"
     )
     assert "parts/branches.h" in writer.headers
     # Each has scratch memory of its own, and the first thread all of it if it is alone.

@@ -21,8 +21,10 @@ def write(writer: StepWriter, step: Step, _: Copy) -> Iterator[str]:
     if not source.is_row_major():
         raise UnsupportedProgramError("a copy of an array with gaps is not supported")
     if target.is_row_major(ignoring_unit_axes=False):
-        size = writer.count(step, source.slice.size)
-        yield f"std::memcpy({pointer(target.slice)}, {pointer(source.slice)}, static_cast<std::size_t>({size}));"
+        size = str(source.slice.size)
+        if step in writer.first:
+            size = f"static_cast<std::size_t>({writer.count(step, source.slice.size)})"
+        yield f"std::memcpy({pointer(target.slice)}, {pointer(source.slice)}, {size});"
         return
     table = writer.table("CopyRows", [*target.shape, target.strides[0]])
     writer.headers.add("elementwise/copy_rows.h")

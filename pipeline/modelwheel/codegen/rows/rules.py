@@ -64,7 +64,7 @@ def _named(
 
 
 def _product_outputs(step: Step, axes: Sequence[int]) -> dict[str, Sequence[int]]:
-    return {name: axes for name in step.outputs}
+    return dict.fromkeys(step.outputs, axes)
 
 
 def _addend(step: Step, axes: Sequence[int]) -> dict[str, Sequence[int]]:

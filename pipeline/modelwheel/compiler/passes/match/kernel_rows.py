@@ -25,7 +25,8 @@ def rows_apart(instruction: Instruction) -> Iterator[RowsApart]:
     """For some numbers of chunks, the arguments of a kernel of which the first chunks are enough; the most useful ones."""
     parameters, body = _parts(instruction)
     shapes = [one.shape for one in (*body, *parameters)]
-    counts = {shape.dimensions[_lead(shape)] for shape in shapes if _lead(shape) is not None}
+    leads = ((shape, _lead(shape)) for shape in shapes)
+    counts = {shape.dimensions[axis] for shape, axis in leads if axis is not None}
     found: list[RowsApart] = []
     for count in sorted(counts - {0, 1}, reverse=True):
         needs = _needs(body, count)
@@ -122,12 +123,17 @@ def _same_lead(one: Instruction, count: int) -> int | None:
 
 # --- instructions -------------------------------------------------------------------------------------
 
+# fmt: off
 _IN_ORDER = frozenset(
-    """abs add and atan2 cbrt ceil clamp compare complex convert copy cosine divide erf exponential exponential-minus-one
-    floor imag is-finite log log-plus-one logistic maximum minimum multiply negate not or popcnt power real reduce-precision
-    remainder round-nearest-afz round-nearest-even rsqrt select shift-left shift-right-arithmetic shift-right-logical sign
-    sine sqrt subtract tan tanh xor""".split()
+    {
+        "abs", "add", "and", "atan2", "cbrt", "ceil", "clamp", "compare", "complex", "convert", "copy", "cosine",
+        "divide", "erf", "exponential", "exponential-minus-one", "floor", "imag", "is-finite", "log", "log-plus-one",
+        "logistic", "maximum", "minimum", "multiply", "negate", "not", "or", "popcnt", "power", "real",
+        "reduce-precision", "remainder", "round-nearest-afz", "round-nearest-even", "rsqrt", "select", "shift-left",
+        "shift-right-arithmetic", "shift-right-logical", "sign", "sine", "sqrt", "subtract", "tan", "tanh", "xor",
+    }
 )
+# fmt: on
 """Each element is computed from those at its place."""
 
 _Rule: TypeAlias = Callable[[Instruction, int], Sequence[int]]
