@@ -25,7 +25,7 @@ typedef struct {
   double cost;
   _Bool (*run)(const float *in, float *out, size_t n);
   size_t part_bytes;
-  double shared;
+  double shared, partial;
 } Variant;
 
 typedef struct {

@@ -12,7 +12,7 @@ from ...program.view import View
 
 @dataclass(frozen=True)
 class Chunks:
-    """For each row of a batch some bytes: the same number, at equal distances."""
+    """For each row of a batch some bytes: as many, at equal distances; perhaps so in each iteration of a loop."""
 
     allocation: int
     start: int
@@ -24,12 +24,21 @@ class Chunks:
     rows: int
     filled: bool = False
     """Whether all bytes for each row belong to the array."""
+    step: int = 0
+    """From one iteration to another, where no row has its bytes of all iterations together: at least all rows."""
+    iterations: int = 1
 
     @property
     def hull(self) -> Slice:
         """From the first byte to the last."""
-        size = (self.rows - 1) * self.period + self.size
+        way = (self.iterations - 1) * self.step
+        size = way + (self.rows - 1) * self.period + self.size
         return Slice(allocation=self.allocation, offset=self.start, size=size)
+
+    @property
+    def distances(self) -> tuple[int, ...]:
+        """What arrays have in common whose rows may be compared."""
+        return self.allocation, self.period, self.rows, self.step, self.iterations
 
 
 def chunks_of(view: View, axes: Sequence[int], rows: int) -> Chunks | None:
@@ -50,14 +59,19 @@ def chunks_of(view: View, axes: Sequence[int], rows: int) -> Chunks | None:
         return None
     shape = [each if axis == first else extent for axis, extent in enumerate(view.shape)]
     own = 1 + sum((n - 1) * stride for n, stride in zip(shape, view.strides, strict=True))
-    way = part.step * (part.iterations - 1)
-    size, period = own * item + abs(way), each * view.strides[first] * item
+    step, way = abs(part.step), part.step * (part.iterations - 1)
+    size, period = own * item, each * view.strides[first] * item
     if size > period:
         return None
     apart = all(view.strides[axis] for axis, extent in enumerate(view.shape) if extent != 1)
-    filled = apart and view.elements == own * rows and abs(part.step) <= own * item
+    filled = apart and view.elements == own * rows
     start = part.offset + view.start * item + min(way, 0)
-    return Chunks(part.allocation, start, size, period, rows, filled)
+    if size + abs(way) <= period:
+        filled = filled and step <= size
+        return Chunks(part.allocation, start, size + abs(way), period, rows, filled)
+    if step < rows * period:
+        return None
+    return Chunks(part.allocation, start, size, period, rows, filled, step, part.iterations)
 
 
 def chunks_of_bytes(view: View, rows: int) -> Chunks | None:
@@ -109,7 +123,7 @@ class Demands:
         """Notes that all of an array is written: whoever reads it reads nothing of before."""
         if chunks is not None and chunks.filled:
             self._chunks = {read for read in self._chunks if not _has(chunks, read)}
-            if chunks.size == chunks.period:
+            if chunks.size == chunks.period and chunks.step in (0, chunks.rows * chunks.period):
                 self._fill(chunks.hull)
         elif has_all_bytes(view) and abs(view.slice.step) <= view.slice.size:
             self._fill(view.slice.whole)
@@ -121,22 +135,18 @@ class Demands:
 
 def _reads_own_rows(read: Chunks, written: Chunks) -> bool:
     """Whether a reader of some first rows meets nothing that is written for later ones."""
-    if (read.period, read.rows) != (written.period, written.rows):
-        return False
     distance = read.start - written.start
-    # What is read of row i begins here, from where row i is written: it must end before row i + 1 is.
-    return distance + read.size <= written.period
+    # What is read of row i begins here, from where row i is written: it must end before row i + 1 is. Before it there are
+    # the last rows of another iteration, if there is one.
+    ends = distance + read.size <= written.period and (distance >= 0 or not read.step)
+    return ends and read.distances == written.distances
 
 
 def _has(written: Chunks, read: Chunks) -> bool:
     """Whether all that is read of each row is written for the same one."""
-    if (read.allocation, read.period, read.rows) != (
-        written.allocation,
-        written.period,
-        written.rows,
-    ):
-        return False
-    return written.start <= read.start and read.start + read.size <= written.start + written.size
+    stop = written.start + written.size
+    is_within = written.start <= read.start and read.start + read.size <= stop
+    return is_within and read.distances == written.distances
 
 
 def _without(whole: Slice, part: Slice) -> Iterator[Slice]:

@@ -100,18 +100,17 @@ def _strips(step: Step, op: Strips, rows: int) -> Apart | None:
 
 
 def _first_axis(step: Step, _: object, rows: int) -> Apart | None:
-    """All operands have a row for each row."""
+    """All operands have a row for each row, or the same elements for all of them."""
     first = (0,)
-    return _along(step, rows, dict.fromkeys(step.outputs, first), dict.fromkeys(step.inputs, first))
+    own = [name for name, view in step.inputs.items() if view.strides[0]]
+    return _along(step, rows, dict.fromkeys(step.outputs, first), dict.fromkeys(own, first))
 
 
 def _attention(step: Step, _: Attention, rows: int) -> Apart | None:
     """Heads along the first axis; one mask may be that of all."""
     first = (0,)
-    masks = [name for name in ("added", "kept") if name in step.inputs]
-    own = [
-        name for name in masks if step.inputs[name].shape[0] != 1 and step.inputs[name].strides[0]
-    ]
+    masks = ("added", "kept")
+    own = [name for name in masks if name in step.inputs and step.inputs[name].shape[0] != 1]
     names = ("query", "key", "value", *own)
     return _along(step, rows, {"output": first}, dict.fromkeys(names, first))
 
