@@ -22,7 +22,7 @@ bool fail_next = false;
 
 /// in[0]: rows of x[2]; in[1] and in[2]: the state, changed in place also where the run fails later.
 template <std::size_t B>
-bool run_rows(const void *const *in, void *const *out, char *, const modelwheel::Threads &) {
+bool run_rows(const void *const *in, void *const *out, char *, const modelwheel::Threads &, std::int64_t) {
   for (std::size_t i = 0; i < 3; ++i) CHECK(reinterpret_cast<std::uintptr_t>(in[i]) % 64 == 0);
   const auto *x = static_cast<const float *>(in[0]);
   auto *y = static_cast<float *>(out[0]);
@@ -51,8 +51,8 @@ constexpr modelwheel_tensor states[] = {{"count", "count", MODELWHEEL_INT32, 4, 
 constexpr std::size_t first_state[] = {0, 64};
 constexpr std::size_t batch_sizes[] = {1, 4};
 constexpr std::size_t staging[] = {0}, output_staging[] = {64};
-constexpr Variant variants[] = {{1, 128, staging, output_staging, 1.0, run_rows<1>, 0, 0.0},
-                                {4, 128, staging, output_staging, 2.0, run_rows<4>, 0, 0.0}};
+constexpr Variant variants[] = {{1, 128, staging, output_staging, 1.0, run_rows<1>, 0, 0.0, 0.0},
+                                {4, 128, staging, output_staging, 2.0, run_rows<4>, 0, 0.0, 0.0}};
 const char *const level_names[] = {BASELINE};
 const Level levels[] = {{BASELINE, variants}};
 

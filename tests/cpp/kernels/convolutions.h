@@ -9,6 +9,7 @@
 #include "check.h"
 #include "epilogues.h"
 #include "kernels/convolution/convolution.h"
+#include "kernels/parts/first_rows.h"
 #include "methods.h"
 #include "random.h"
 #include "ranges.h"
@@ -154,6 +155,24 @@ void check_parts(Random &random, const Convolution &c, const Buffer<T> &in, cons
   check_same_bits(out, parts);
 }
 
+/// So have its first images, in the memory that is set aside for any number of them.
+template <class T>
+void check_first_rows(Random &random, const Convolution &c, const Buffer<T> &in, const Buffer<T> &kernel,
+                      const Buffer<T> &out) {
+  if (c.batch < 2) return;
+  std::int64_t Convolution::*const axis = &Convolution::batch;
+  const std::int64_t least = least_rows<T>(c, axis, c.batch), rows = random.integer(least, c.batch);
+  CHECK(least < c.batch);
+  const Convolution first = first_rows(c, axis, c.batch, rows);
+  Buffer<T> some(out.size());
+  std::memcpy(some.data(), out.data(), static_cast<std::size_t>(out.size()) * sizeof(T));
+  Buffer<char> scratch(static_cast<std::int64_t>(scratch_of_rows(
+      c, axis, c.batch, least, [](const Convolution &of) { return convolution_scratch<T>(of); })));
+  some[0] = T{};  // of the first image, wherever the others are
+  convolution<T>(first, in.data(), kernel.data(), some.data(), scratch.data());
+  check_same_bits(out, some);
+}
+
 /// So have ranges of any kind.
 template <class T>
 void check_ranges(Random &random, const Convolution &c, const Buffer<T> &in, const Buffer<T> &kernel,
@@ -217,6 +236,7 @@ inline void check_packed(Random &random, const Convolution &c, const Buffer<floa
   check_result(c, in, kernel, again, every);
   check_ranges(random, packed, in, panels, again);
   check_parts(random, packed, in, panels, again);
+  check_first_rows(random, packed, in, panels, again);
 }
 
 /// Computes a convolution and compares every `every`-th element of the result.
@@ -237,6 +257,7 @@ void check(Random &random, const Problem &problem, std::int64_t every = 1, bool 
   check_ranges(random, c, in, kernel, out);
   if constexpr (kHasGemm<T>) {
     check_parts(random, c, in, kernel, out);
+    check_first_rows(random, c, in, kernel, out);
     if (!special && c.out_feature == 1 &&
         problem.out_elements == c.batch * c.out_features * product(c.out_size, c.rank))
       check_epilogues(random, c, in.data(), kernel.data(), out);

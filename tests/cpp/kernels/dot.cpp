@@ -1,5 +1,5 @@
 // dot.cpp - matrix products of all element types and layouts, against the definition.
-#include "kernels/gemm/parts.h"
+#include "kernels/gemm/first_rows.h"
 
 #include <cmath>
 #include <initializer_list>
@@ -111,6 +111,26 @@ void check_ranges(Random &random, const Dot &d, const Buffer<In> &lhs, const Buf
   if (complete) check_same_bits(out, parts);
 }
 
+/// So have first rows, in the memory that is set aside for any number of them.
+template <class T>
+void check_first_rows(Random &random, const Dot &d, const Buffer<T> &lhs, const Buffer<T> &rhs, const Buffer<T> &out) {
+  if (d.m < 1 || d.batch < 1 || (d.panel != 0 && d.n == 1)) return;
+  std::int64_t Dot::*const axis = d.batch > 1 ? &Dot::batch : &Dot::m;
+  const std::int64_t each = random.chance(30) ? d.*axis % 3 == 0 ? 3 : 1 : 1, batch = d.*axis / each;
+  const std::int64_t least = least_rows<T>(d, axis, batch), rows = random.integer(least, batch);
+  const Dot first = first_rows(d, axis, batch, rows);
+  Buffer<T> some(out.size());
+  std::memcpy(some.data(), out.data(), static_cast<std::size_t>(out.size()) * sizeof(T));
+  for (std::int64_t b = 0; b < first.batch; ++b)
+    for (std::int64_t i = 0; i < first.m; ++i)
+      for (std::int64_t j = 0; j < d.n; ++j) some[b * d.out_batch + i * d.out_m + j * d.out_n] = T{};
+  Buffer<char> scratch(static_cast<std::int64_t>(
+      scratch_of_rows(d, axis, batch, least, [](const Dot &of) { return dot_scratch<T>(of); })));
+  const auto product = [&] { dot<T, T>(first, lhs.data(), rhs.data(), some.data(), scratch.data()); };
+  CHECK(calls_only(dot_rows_uses<T>(d, axis, batch, least, false), false, product));
+  check_same_bits(out, some);
+}
+
 /// The epilogue as the generated code has it: where the result replaces what is added to it and no sums are stored,
 /// with the result in place of the sums.
 template <class T>
@@ -174,6 +194,7 @@ void test_shape(Random &random, const Shape &s, bool special = false) {
   if (!special) check_ranges(random, d, lhs, rhs, out);
   if constexpr (kHasGemm<In>) {
     if (!special) check_parts(random, d, lhs, rhs, out);
+    if (!special) check_first_rows(random, d, lhs, rhs, out);
     if (d.out_n == 1 && d.out_m == d.n && (d.batch == 1 || d.out_batch == d.m * d.n))
       check_epilogues(random, d, lhs.data(), rhs.data(), out);
   }
@@ -226,6 +247,7 @@ void test_packed(Random &random, const Shape &s) {
   check_dot(plain, on_left ? weights : other, on_left ? other : weights, out);
   check_ranges(random, packed, on_left ? panels : other, on_left ? other : panels, out);
   check_parts(random, packed, on_left ? panels : other, on_left ? other : panels, out);
+  check_first_rows(random, packed, on_left ? panels : other, on_left ? other : panels, out);
   if (plain.out_m == columns || on_left) check_epilogues(random, packed, lhs, rhs, out);
 }
 

@@ -23,9 +23,10 @@ struct Plan {
   std::vector<std::uint16_t> table;
   BatchPlanner planner;
 
-  Plan(std::vector<std::size_t> s, std::vector<double> c) : sizes(std::move(s)), costs(std::move(c)) {
+  Plan(std::vector<std::size_t> s, std::vector<double> c, double partial = 0.0)
+      : sizes(std::move(s)), costs(std::move(c)) {
     for (std::size_t i = 0; i < sizes.size(); ++i)
-      variants.push_back({sizes[i], 0, nullptr, nullptr, costs[i], nullptr, 0, 0.0});
+      variants.push_back({sizes[i], 0, nullptr, nullptr, costs[i], nullptr, 0, 0.0, partial});
     table.resize(BatchPlanner::table_size(variants.data(), variants.size()));
     std::vector<double> scratch(BatchPlanner::scratch_size(variants.data(), variants.size()));
     planner.plan(variants.data(), variants.size(), table.data(), scratch.data());
@@ -35,7 +36,7 @@ struct Plan {
     double total = 0;
     while (rows > 0) {
       const std::size_t i = planner.cheapest(rows);
-      total += costs[i];
+      total += variants[i].cost_of(sizes[i] < rows ? sizes[i] : rows);
       if (sizes[i] > rows && padding != nullptr) *padding = sizes[i] - rows;
       rows -= sizes[i] < rows ? sizes[i] : rows;
     }
@@ -49,8 +50,9 @@ std::vector<double> exhaustive(const Plan &plan, std::size_t most) {
   for (std::size_t n = 1; n <= most; ++n) {
     best[n] = 1e300;
     for (std::size_t i = 0; i < plan.sizes.size(); ++i) {
-      const double rest = n > plan.sizes[i] ? best[n - plan.sizes[i]] : 0.0;
-      if (plan.costs[i] + rest < best[n]) best[n] = plan.costs[i] + rest;
+      const bool fills = n > plan.sizes[i];
+      const double cost = plan.variants[i].cost_of(fills ? plan.sizes[i] : n) + (fills ? best[n - plan.sizes[i]] : 0.0);
+      if (cost < best[n]) best[n] = cost;
     }
   }
   return best;
@@ -71,7 +73,7 @@ void cheapest_equals_exhaustive_search() {
       sizes.push_back(size);
       costs.push_back(1.0 + random(100));
     }
-    const Plan plan(sizes, costs);
+    const Plan plan(sizes, costs, round % 2 * random(11) / 10.0);
     const std::vector<double> best = exhaustive(plan, 600);
     for (std::size_t n = 1; n <= 600; ++n) {
       CHECK_NEAR(plan.cost(n), best[n], 1e-9);
@@ -86,6 +88,15 @@ void never_pads_when_an_exact_split_is_as_cheap() {
   std::size_t padding = 0;
   CHECK_NEAR(plan.cost(3, &padding), 3.0, 0.0);
   CHECK(padding == 0);
+}
+
+void fewer_rows_cost_less_of_a_larger_size() {
+  // Five rows of sixteen cost 2 + 8 * 5 / 16.
+  const Plan plan({1, 16}, {1.0, 10.0}, 0.8);
+  CHECK(plan.planner.cheapest(5) == 1 && plan.planner.cheapest(4) == 0);
+  CHECK_NEAR(plan.cost(5), 4.5, 1e-9);
+  CHECK_NEAR(plan.cost(16), 10.0, 1e-9);
+  CHECK_NEAR(plan.cost(21), 14.5, 1e-9);
 }
 
 void equal_costs_go_to_fewer_calls() {
@@ -158,6 +169,7 @@ void wrong_rules_say_what_is_wrong() {
 int main() {
   cheapest_equals_exhaustive_search();
   never_pads_when_an_exact_split_is_as_cheap();
+  fewer_rows_cost_less_of_a_larger_size();
   equal_costs_go_to_fewer_calls();
   large_sizes_keep_the_table_small();
   smallest_is_the_rule_of_cms();

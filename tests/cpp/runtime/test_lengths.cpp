@@ -19,7 +19,7 @@ std::size_t given_length = 0;
 /// in[0]: x, [batch, 2, length]; in[1]: w, [length], the same for all rows. out[0]: y = x * w as [batch, length, 2];
 /// out[1]: [batch * (2 * length + 1)], for each row x doubled and one end; out[2]: [batch], the sum that ignores pads.
 template <std::size_t L, std::size_t B>
-bool run_rows(const void *const *in, void *const *out, char *, const modelwheel::Threads &) {
+bool run_rows(const void *const *in, void *const *out, char *, const modelwheel::Threads &, std::int64_t) {
   const auto *x = static_cast<const float *>(in[0]);
   const auto *w = static_cast<const std::int16_t *>(in[1]);
   last_length = L;
@@ -55,10 +55,10 @@ constexpr const modelwheel_extent *output_extents[] = {y_extents, flat_extents, 
 constexpr const void *pads[] = {&kPad, &kWeightPad};
 constexpr std::size_t batch_sizes[] = {1, 2}, lengths[] = {3, 5};
 constexpr std::size_t input_staging[] = {0, 128}, output_staging[] = {192, 320, 448};
-const Variant variants[] = {{1, 512, input_staging, output_staging, 9.0, run_rows<3, 1>, 0, 0.0},
-                            {2, 512, input_staging, output_staging, 1.0, run_rows<3, 2>, 0, 0.0},
-                            {1, 512, input_staging, output_staging, 1.0, run_rows<5, 1>, 0, 0.0},
-                            {2, 512, input_staging, output_staging, 1.5, run_rows<5, 2>, 0, 0.0}};
+const Variant variants[] = {{1, 512, input_staging, output_staging, 9.0, run_rows<3, 1>, 0, 0.0, 0.0},
+                            {2, 512, input_staging, output_staging, 1.0, run_rows<3, 2>, 0, 0.0, 0.0},
+                            {1, 512, input_staging, output_staging, 1.0, run_rows<5, 1>, 0, 0.0, 0.0},
+                            {2, 512, input_staging, output_staging, 1.5, run_rows<5, 2>, 0, 0.0, 0.0}};
 const char *const level_names[] = {BASELINE};
 const Level levels[] = {{BASELINE, variants}};
 

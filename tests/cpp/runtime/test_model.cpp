@@ -16,11 +16,13 @@ namespace {
 int calls_of_size_4 = 0;
 bool fail_next = false;
 Threads last_threads{};  // of the latest run
+std::int64_t last_rows = 0;
 
 /// in[0]: rows of x; in[1]: one offset for all rows; out[0]: rows of y; out[1]: for each row its sum, as [rows * 2].
 template <std::size_t B>
-bool run_rows(const void *const *in, void *const *out, char *arena, const Threads &threads) {
+bool run_rows(const void *const *in, void *const *out, char *arena, const Threads &threads, std::int64_t rows) {
   last_threads = threads;
+  last_rows = rows;
   for (const void *pointer : {in[0], in[1], static_cast<const void *>(out[0]), static_cast<const void *>(arena)})
     CHECK(reinterpret_cast<std::uintptr_t>(pointer) % 64 == 0);
   const auto *x = static_cast<const float *>(in[0]);
@@ -44,8 +46,8 @@ constexpr modelwheel_tensor outputs[] = {{"y", "y", MODELWHEEL_FLOAT32, 4, 2, ro
                                          {"sums", "sums", MODELWHEEL_FLOAT32, 4, 1, pair_shape, 2, 2, 8}};
 constexpr std::size_t batch_sizes[] = {1, 4};
 constexpr std::size_t input_staging[] = {64, 128}, output_staging[] = {192, 256};
-const Variant variants[] = {{1, 320, input_staging, output_staging, 1.0, run_rows<1>, 0, 0.0},
-                            {4, 320, input_staging, output_staging, 2.0, run_rows<4>, 128, 0.5}};
+const Variant variants[] = {{1, 320, input_staging, output_staging, 1.0, run_rows<1>, 0, 0.0, 0.0},
+                            {4, 320, input_staging, output_staging, 2.0, run_rows<4>, 128, 0.5, 0.0}};
 const char *const level_names[] = {BASELINE, "no-such-cpu"};
 const Level levels[] = {{BASELINE, variants}, {"no-such-cpu", variants}};
 
@@ -92,6 +94,7 @@ void any_rows_and_any_alignment_give_the_same() {
       const void *const input_buffers[] = {at(in), at(offset)};
       void *const output_buffers[] = {at(out), at(sums)};
       CHECK(run(instance.model, rows, input_buffers, output_buffers) == MODELWHEEL_OK);
+      if (rows % 4 != 0) CHECK(last_rows == static_cast<std::int64_t>(rows % 4));
       for (std::size_t i = 0; i < rows * 3; ++i) CHECK(at(out)[i] == 2 * static_cast<float>(i) + 1);
       for (std::size_t i = 0; i < rows; ++i) CHECK(at(sums)[2 * i] == -at(sums)[2 * i + 1]);
       CHECK(reinterpret_cast<char *>(at(out) + rows * 3)[0] == 'x');

@@ -24,7 +24,7 @@ const void *last_input = nullptr;
 /// out[1]: pairs, [2, batch * 2]: h and -h of each row, and the same doubled; out[2]: sum, [batch], of what is not a
 /// pad.
 template <std::size_t L, std::size_t B>
-bool run_rows(const void *const *in, void *const *out, char *, const modelwheel::Threads &) {
+bool run_rows(const void *const *in, void *const *out, char *, const modelwheel::Threads &, std::int64_t) {
   const auto *x = static_cast<const float *>(in[0]), *h = static_cast<const float *>(in[1]);
   auto *y = static_cast<float *>(out[0]), *pairs = static_cast<float *>(out[1]), *sum = static_cast<float *>(out[2]);
   last_input = x;
@@ -60,10 +60,10 @@ constexpr const modelwheel_extent *output_extents[] = {y_extents, pairs_extents,
 constexpr const void *pads[] = {&kPad, nullptr};
 constexpr std::size_t batch_sizes[] = {1, 4}, lengths[] = {3, 5};
 constexpr std::size_t input_staging[] = {0, 192}, output_staging[] = {256, 448, 576};
-const Variant variants[] = {{1, 640, input_staging, output_staging, 1.0, run_rows<3, 1>, 0, 0.0},
-                            {4, 640, input_staging, output_staging, 2.5, run_rows<3, 4>, 0, 0.0},
-                            {1, 640, input_staging, output_staging, 1.0, run_rows<5, 1>, 0, 0.0},
-                            {4, 640, input_staging, output_staging, 2.5, run_rows<5, 4>, 0, 0.0}};
+const Variant variants[] = {{1, 640, input_staging, output_staging, 1.0, run_rows<3, 1>, 0, 0.0, 0.0},
+                            {4, 640, input_staging, output_staging, 2.5, run_rows<3, 4>, 0, 0.0, 0.0},
+                            {1, 640, input_staging, output_staging, 1.0, run_rows<5, 1>, 0, 0.0, 0.0},
+                            {4, 640, input_staging, output_staging, 2.5, run_rows<5, 4>, 0, 0.0, 0.0}};
 const char *const level_names[] = {BASELINE};
 const Level levels[] = {{BASELINE, variants}};
 
