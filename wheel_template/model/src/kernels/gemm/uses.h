@@ -146,14 +146,31 @@ constexpr GemmUses dot_uses(const Dot &d, bool in_place) {
   return uses;
 }
 
-/// Calls one of the tiles that are used, of at most so many vectors and rows.
-template <class T, int Lanes, const GemmUses &kUses, int Vectors = kMaxVectors<T, Lanes>, int Rows = tile_rows(Vectors)>
-MODELWHEEL_INLINE void call_tile(int vectors, int rows, const Strip<T> &strip, const T *const *lhs, T *const *out) {
+/// Calls one of the tiles of so many vectors that are used, of at most so many rows.
+template <class T, int Lanes, const GemmUses &kUses, int Vectors, int Rows = tile_rows(Vectors)>
+MODELWHEEL_INLINE void call_tile_rows(int rows, const Strip<T> &strip, const T *const *lhs, T *const *out) {
   if constexpr (kUses.tile[kWidthOf<T, Lanes>][Vectors - 1][Rows - 1])
-    if (vectors == Vectors && rows == Rows) return tile<T, Lanes, Rows, Vectors>(strip, lhs, out);
+    if (rows == Rows) return tile<T, Lanes, Rows, Vectors>(strip, lhs, out);
   if constexpr (Rows > 1)
-    call_tile<T, Lanes, kUses, Vectors, Rows - 1>(vectors, rows, strip, lhs, out);
-  else if constexpr (Vectors > 1)
+    call_tile_rows<T, Lanes, kUses, Vectors, Rows - 1>(rows, strip, lhs, out);
+  else
+    call_missing();
+}
+
+/// Whether some flag is set.
+template <int Count>
+constexpr bool any_of(const bool (&flags)[Count]) {
+  for (const bool flag : flags)
+    if (flag) return true;
+  return false;
+}
+
+/// Calls one of the tiles that are used, of at most so many vectors.
+template <class T, int Lanes, const GemmUses &kUses, int Vectors = kMaxVectors<T, Lanes>>
+MODELWHEEL_INLINE void call_tile(int vectors, int rows, const Strip<T> &strip, const T *const *lhs, T *const *out) {
+  if constexpr (any_of(kUses.tile[kWidthOf<T, Lanes>][Vectors - 1]))
+    if (vectors == Vectors) return call_tile_rows<T, Lanes, kUses, Vectors>(rows, strip, lhs, out);
+  if constexpr (Vectors > 1)
     call_tile<T, Lanes, kUses, Vectors - 1>(vectors, rows, strip, lhs, out);
   else
     call_missing();
