@@ -17,6 +17,7 @@ def write(writer: StepWriter, step: Step, _: Scaling) -> Iterator[str]:
     writer.headers.add("elementwise/scaling.h")
     if (parts := writer.parts(step)) > 1:
         writer.scratch.parts.append("0")
-    shape = writer.shape(step, table, "Scaling::batch")
+    images = factors.shape[0]
+    shape = writer.shape(step, table, "Scaling::rows" if images == 1 else "Scaling::batch")
     operands = [shape, elements(source), elements(factors), elements(target, written=True)]
     yield f"{kernel_call('scaling', '<float>', parts)}{', '.join(operands)});"

@@ -106,6 +106,14 @@ def _first_axis(step: Step, _: object, rows: int) -> Apart | None:
     return _along(step, rows, dict.fromkeys(step.outputs, first), dict.fromkeys(own, first))
 
 
+def _scaling(step: Step, op: Scaling, rows: int) -> Apart | None:
+    """Images with factors of their own, or places of all images, which have the same."""
+    if step.inputs["factors"].shape[0] != 1:
+        return _first_axis(step, op, rows)
+    places = (0, 1)
+    return _along(step, rows, {"output": places}, {"input": places})
+
+
 def _attention(step: Step, _: Attention, rows: int) -> Apart | None:
     """Heads along the first axis; one mask may be that of all."""
     first = (0,)
@@ -167,7 +175,7 @@ _RULES: Mapping[type[object], _Rule] = {
     Lookup: _lookup,
     Pooling: _first_axis,
     RowReduction: _first_axis,
-    Scaling: _first_axis,
+    Scaling: _scaling,
     Strips: _strips,
     TopK: _first_axis,
 }

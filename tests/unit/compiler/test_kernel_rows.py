@@ -1,0 +1,108 @@
+"""What the first rows of a kernel's results are computed from."""
+
+from __future__ import annotations
+
+import pytest
+
+from modelwheel.compiler.ir.hlo_text import read_text
+from modelwheel.compiler.passes.find_rows import FindRows
+from modelwheel.compiler.passes.match.kernel_rows import rows_apart
+from modelwheel.program import ops
+from tests.support.modules import Emission
+
+SUM = """
+add {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT sum = f32[] add(a, b)
+}
+"""
+SOFTMAX = f"""{SUM}
+f {{
+  x = f32[16,10] parameter(0)
+  largest = f32[16] parameter(1)
+  bias = f32[10] parameter(2)
+  biases = f32[16,10] broadcast(bias), dimensions={{1}}
+  biased = f32[16,10] add(x, biases)
+  wide = f32[16,10] broadcast(largest), dimensions={{0}}
+  less = f32[16,10] subtract(biased, wide)
+  shares = f32[16,10] exponential(less)
+  zero = f32[] constant(0)
+  ROOT sums = f32[16] reduce(shares, zero), dimensions={{1}}, to_apply=add
+}}
+
+ENTRY main {{
+  x = f32[16,10] parameter(0)
+  largest = f32[16] parameter(1)
+  bias = f32[10] parameter(2)
+  ROOT f = f32[16] fusion(x, largest, bias), kind=kInput, calls=f
+}}
+"""
+
+GATHER = (
+    "f32[16,5] gather(a, b), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, "
+    "index_vector_dim=1, slice_sizes={1,5}"
+)
+
+
+def _one(line: str, *shapes: str) -> list[tuple[int, tuple[int, ...]]]:
+    """What is known of a module's only instruction, whose operands are `a`, `b`, ... of these shapes."""
+    lines = [
+        f"  {name} = {shape} parameter({n})"
+        for n, (name, shape) in enumerate(zip("abc", shapes, strict=False))
+    ]
+    module = read_text("\n".join([SUM, "ENTRY main {", *lines, f"  ROOT r = {line}", "}"]))
+    return [(one.count, one.arguments) for one in rows_apart(module.entry.root)]
+
+
+def test_a_fusion_is_followed_from_its_result() -> None:
+    module = read_text(SOFTMAX)
+    assert [(one.count, one.arguments) for one in rows_apart(module.entry.root)] == [(16, (0, 1))]
+
+
+@pytest.mark.parametrize(
+    ("line", "shapes", "expected"),
+    [
+        ("f32[16,3] add(a, b)", ["f32[16,3]", "f32[16,3]"], [(16, (0, 1))]),
+        ("f32[16,3]{0,1} add(a, b)", ["f32[16,3]{0,1}", "f32[16,3]"], [(16, (0,))]),
+        ("f32[48] reshape(a)", ["f32[16,3]"], [(48, (0,))]),
+        ("f32[16,3,5] transpose(a), dimensions={0,2,1}", ["f32[16,5,3]"], [(16, (0,))]),
+        ("f32[16,3,5] transpose(a), dimensions={1,0,2}", ["f32[3,16,5]"], []),
+        ("f32[16,3] broadcast(a), dimensions={0}", ["f32[16]"], [(16, (0,))]),
+        ("f32[16,3] broadcast(a), dimensions={1}", ["f32[3]"], []),
+        ("f32[1,16,3] broadcast(a), dimensions={1,2}", ["f32[16,3]"], [(16, (0,))]),
+        (
+            "f32[16] reduce(a, b), dimensions={1}, to_apply=add",
+            ["f32[16,3]", "f32[]"],
+            [(16, (0,))],
+        ),
+        ("f32[3] reduce(a, b), dimensions={0}, to_apply=add", ["f32[16,3]", "f32[]"], []),
+        ("f32[16,5] concatenate(a, b), dimensions={1}", ["f32[16,2]", "f32[16,3]"], [(16, (0, 1))]),
+        ("f32[16,5] concatenate(a, b), dimensions={0}", ["f32[8,5]", "f32[8,5]"], []),
+        ("f32[16,5] pad(a, b), padding=0_0x1_1", ["f32[16,3]", "f32[]"], [(16, (0,))]),
+        ("f32[16,3] pad(a, b), padding=1_-1x0_0", ["f32[16,3]", "f32[]"], []),
+        ("f32[16,2] slice(a), slice={[0:16], [1:3]}", ["f32[16,3]"], [(16, (0,))]),
+        ("f32[8,3] slice(a), slice={[8:16], [0:3]}", ["f32[16,3]"], []),
+        ("f32[16,3] slice(a), slice={[1:2], [0:16], [0:3]}", ["f32[2,16,3]"], []),
+        ("f32[16,3] reverse(a), dimensions={1}", ["f32[16,3]"], [(16, (0,))]),
+        ("f32[16,3] reverse(a), dimensions={0}", ["f32[16,3]"], []),
+        (
+            GATHER,
+            ["f32[7,5]", "s32[16,1]"],
+            [(16, (1,))],
+        ),
+        ("f32[16] sort(a), dimensions={0}, to_apply=add", ["f32[16]"], []),
+    ],
+)
+def test_each_operation_has_a_rule(
+    line: str, shapes: list[str], expected: list[tuple[int, tuple[int, ...]]]
+) -> None:
+    assert _one(line, *shapes) == expected
+
+
+def test_steps_say_what_is_known() -> None:
+    graph = Emission(SOFTMAX).graph(["f"], f="output")
+    assert FindRows().run(graph) == 1
+    (node,) = graph.walk()
+    assert isinstance(node.op, ops.Kernel)
+    assert node.op.apart == (ops.RowsApart(count=16, arguments=(0, 1)),)
