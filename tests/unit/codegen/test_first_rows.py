@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from modelwheel.codegen import CompiledVariant, level_source
 from modelwheel.codegen.cost import estimate_cost, partial_part
@@ -176,7 +176,8 @@ def _product(source: int, target: int) -> Step:
 
 def _kernel(source: int, target: int, apart: int = 0) -> Step:
     """Sixteen floats computed from as many; of so many chunks each by itself, if it is not 0."""
-    step = kernel(*(Slice(allocation=n, offset=0, size=64) for n in (source, target)))
+    read, written = (Slice(allocation=n, offset=0, size=64) for n in (source, target))
+    step = kernel(read, written)
     known = (ops.RowsApart(count=apart, arguments=(0,)),) if apart else ()
     return step.model_copy(update={"op": ops.Kernel(symbol="k", apart=known)})
 
@@ -270,7 +271,7 @@ class _Memory:
         for row in range(ROWS):
             self._right[target.slice.allocation][of_rows[row]] = right[row]
 
-    def _rows_of(self, step: Step) -> NDArray[np.bool_] | None:
+    def _rows_of(self, step: Step) -> Any:
         """For each row whether what it is computed from is right; None if nobody knows what that is."""
         match step.op:
             case ops.Dot():
@@ -282,11 +283,11 @@ class _Memory:
                 return self._of(step.inputs["argument0"]).reshape(ROWS, -1).all(axis=1)
         return None
 
-    def _of(self, view: View) -> NDArray[np.bool_]:
+    def _of(self, view: View) -> Any:
         return self._right[view.slice.allocation][self._places(view)]
 
     @staticmethod
-    def _places(view: View) -> NDArray[np.int64]:
+    def _places(view: View) -> Any:
         """The bytes of each element."""
         item = view.element_type.item_bytes
         axes = np.indices(view.shape)
