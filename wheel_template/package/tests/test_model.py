@@ -382,6 +382,33 @@ def test_rules_can_be_set_and_read(model):
     assert model.batch_rule(5 * largest) == f"{5 * largest}:" + ",".join([str(smallest)] * repeats)
 
 
+def first_rows(specs, arrays, rows):
+    """So many rows of arrays, which begin again where they end."""
+    for spec, array in zip(specs, arrays, strict=True):
+        axis, count = spec.batch_axis, rows * spec.leading_per_row
+        yield array if axis is None else array.take(np.arange(count), axis=axis, mode="wrap")
+
+
+@pytest.mark.usefixtures("any_rows", "stateless")
+def test_fewer_rows_have_the_bits_of_all(package, model, arrays):
+    """What a batch leaves in memory changes no row of a later one with fewer."""
+    size = model.batch_sizes[-1]
+    whole = list(first_rows(model.inputs, arrays, size))
+    others = [
+        a if s.batch_axis is None else np.flip(a, s.batch_axis)
+        for s, a in zip(model.inputs, whole, strict=True)
+    ]
+    expected = as_dict(package, model(*whole)).values()
+    for rows in {1, size // 2, size - 1} - {0}:
+        model.set_batch_rule(f"{rows}:{size}")
+        model(*others)
+        result = as_dict(package, model(*first_rows(model.inputs, whole, rows)))
+        for same, array in zip(
+            result.values(), first_rows(model.outputs, expected, rows), strict=True
+        ):
+            assert same.tobytes() == array.tobytes()
+
+
 @pytest.mark.parametrize("rule", ["", "5", "5:", "1:0", "1:1,1", "3:1", "1:1000003", "one:1"])
 def test_malformed_rules_are_refused(model, rule):
     with pytest.raises(ValueError, match="batch"):
