@@ -14,7 +14,7 @@ from ..program.walk import walk
 from ..signature import Signature, Tensor
 from .calls import CALLS
 from .cost import partial_part, shared_part
-from .cpp import braces, largest
+from .cpp import braces, cpp_bool, largest
 from .lengths import length_tables
 from .memory import Memory, plan_memory
 from .rows.demand import FirstRows
@@ -121,7 +121,7 @@ def level_source(
     rows = ",\n".join(
         f"    {{{v.batch_size}, arena_bytes_{v.name}, input_staging_{v.name}, "
         f"output_staging_{v.name}, {v.cost!r}, run_{v.name}, part_bytes_{v.name}, "
-        f"{shared_part(v.program)}, {shares[v.name]}}}"
+        f"{shared_part(v.program)}, {shares[v.name]}, reads_all_rows_{v.name}}}"
         for v in variants
     )
     # Everything is in the level's namespace or internal: the linker would merge symbols with equal
@@ -204,6 +204,7 @@ def _variant_function(
         f"constexpr std::size_t part_bytes_{suffix} = {part};",
         _size_table(f"input_staging_{suffix}", memory.input_staging),
         _size_table(f"output_staging_{suffix}", memory.output_staging),
+        f"constexpr bool reads_all_rows_{suffix}[] = {_reads_all_rows(program, first, inputs)};",
         "",
         *(line for branch in writer.functions for line in _branch_function(branch, memory)),
         _FUNCTION_HEAD.format(suffix=suffix),
@@ -218,6 +219,14 @@ def _variant_function(
     lines += calls
     lines += ["  return true;", "}", ""]
     return "\n".join(lines), writer
+
+
+def _reads_all_rows(program: Program, first: FirstRows, inputs: Sequence[bool] | None) -> str:
+    """For each input of the interface, whether rows that are not asked for are read."""
+    taken = [True] * len(program.inputs) if inputs is None else inputs
+    own = iter(first.inputs or [False] * len(program.inputs))
+    values = [cpp_bool(not (is_taken and next(own))) for is_taken in taken]
+    return braces(values or ["true"])
 
 
 def _branch_function(function: BranchFunction, memory: Memory) -> Iterator[str]:

@@ -51,8 +51,8 @@ constexpr modelwheel_tensor states[] = {{"count", "count", MODELWHEEL_INT32, 4, 
 constexpr std::size_t first_state[] = {0, 64};
 constexpr std::size_t batch_sizes[] = {1, 4};
 constexpr std::size_t staging[] = {0}, output_staging[] = {64};
-constexpr Variant variants[] = {{1, 128, staging, output_staging, 1.0, run_rows<1>, 0, 0.0, 0.0},
-                                {4, 128, staging, output_staging, 2.0, run_rows<4>, 0, 0.0, 0.0}};
+constexpr Variant variants[] = {{1, 128, staging, output_staging, 1.0, run_rows<1>, 0, 0.0, 0.0, nullptr},
+                                {4, 128, staging, output_staging, 2.0, run_rows<4>, 0, 0.0, 0.0, nullptr}};
 const char *const level_names[] = {BASELINE};
 const Level levels[] = {{BASELINE, variants}};
 

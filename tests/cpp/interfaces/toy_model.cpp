@@ -59,9 +59,9 @@ constexpr modelwheel_tensor outputs[] = {{"y", "y", MODELWHEEL_FLOAT32, 4, 2, pa
                                          {"pair", "pair", MODELWHEEL_INT64, 8, 1, singles, 2, 2, 16}};
 constexpr std::size_t batch_sizes[] = {1, 2, 4};
 constexpr std::size_t input_staging[] = {0, 64}, output_staging[] = {128, 192, 256};
-constexpr Variant variants[] = {{1, 320, input_staging, output_staging, 1e5, run_rows<1>, 0, 0.0, 0.0},
-                                {2, 320, input_staging, output_staging, 1.5e5, run_rows<2>, 0, 0.0, 0.0},
-                                {4, 320, input_staging, output_staging, 2e5, run_rows<4>, 64, 0.8, 0.0}};
+constexpr Variant variants[] = {{1, 320, input_staging, output_staging, 1e5, run_rows<1>, 0, 0.0, 0.0, nullptr},
+                                {2, 320, input_staging, output_staging, 1.5e5, run_rows<2>, 0, 0.0, 0.0, nullptr},
+                                {4, 320, input_staging, output_staging, 2e5, run_rows<4>, 64, 0.8, 0.0, nullptr}};
 const char *const level_names[] = {BASELINE};
 const Level levels[] = {{BASELINE, variants}};
 

@@ -26,7 +26,7 @@ struct Plan {
   Plan(std::vector<std::size_t> s, std::vector<double> c, double partial = 0.0)
       : sizes(std::move(s)), costs(std::move(c)) {
     for (std::size_t i = 0; i < sizes.size(); ++i)
-      variants.push_back({sizes[i], 0, nullptr, nullptr, costs[i], nullptr, 0, 0.0, partial});
+      variants.push_back({sizes[i], 0, nullptr, nullptr, costs[i], nullptr, 0, 0.0, partial, nullptr});
     table.resize(BatchPlanner::table_size(variants.data(), variants.size()));
     std::vector<double> scratch(BatchPlanner::scratch_size(variants.data(), variants.size()));
     planner.plan(variants.data(), variants.size(), table.data(), scratch.data());

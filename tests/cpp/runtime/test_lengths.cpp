@@ -55,10 +55,10 @@ constexpr const modelwheel_extent *output_extents[] = {y_extents, flat_extents, 
 constexpr const void *pads[] = {&kPad, &kWeightPad};
 constexpr std::size_t batch_sizes[] = {1, 2}, lengths[] = {3, 5};
 constexpr std::size_t input_staging[] = {0, 128}, output_staging[] = {192, 320, 448};
-const Variant variants[] = {{1, 512, input_staging, output_staging, 9.0, run_rows<3, 1>, 0, 0.0, 0.0},
-                            {2, 512, input_staging, output_staging, 1.0, run_rows<3, 2>, 0, 0.0, 0.0},
-                            {1, 512, input_staging, output_staging, 1.0, run_rows<5, 1>, 0, 0.0, 0.0},
-                            {2, 512, input_staging, output_staging, 1.5, run_rows<5, 2>, 0, 0.0, 0.0}};
+const Variant variants[] = {{1, 512, input_staging, output_staging, 9.0, run_rows<3, 1>, 0, 0.0, 0.0, nullptr},
+                            {2, 512, input_staging, output_staging, 1.0, run_rows<3, 2>, 0, 0.0, 0.0, nullptr},
+                            {1, 512, input_staging, output_staging, 1.0, run_rows<5, 1>, 0, 0.0, 0.0, nullptr},
+                            {2, 512, input_staging, output_staging, 1.5, run_rows<5, 2>, 0, 0.0, 0.0, nullptr}};
 const char *const level_names[] = {BASELINE};
 const Level levels[] = {{BASELINE, variants}};
 

@@ -17,6 +17,8 @@ int calls_of_size_4 = 0;
 bool fail_next = false;
 Threads last_threads{};  // of the latest run
 std::int64_t last_rows = 0;
+float fourth_row = 0;  // what a run of size 4 has there first
+bool reads_all_rows[] = {true, true};
 
 /// in[0]: rows of x; in[1]: one offset for all rows; out[0]: rows of y; out[1]: for each row its sum, as [rows * 2].
 template <std::size_t B>
@@ -36,6 +38,7 @@ bool run_rows(const void *const *in, void *const *out, char *arena, const Thread
     sums[2 * i + 1] = -sum;
   }
   calls_of_size_4 += B == 4;
+  if (B == 4) fourth_row = x[9];
   return !fail_next;
 }
 
@@ -46,8 +49,8 @@ constexpr modelwheel_tensor outputs[] = {{"y", "y", MODELWHEEL_FLOAT32, 4, 2, ro
                                          {"sums", "sums", MODELWHEEL_FLOAT32, 4, 1, pair_shape, 2, 2, 8}};
 constexpr std::size_t batch_sizes[] = {1, 4};
 constexpr std::size_t input_staging[] = {64, 128}, output_staging[] = {192, 256};
-const Variant variants[] = {{1, 320, input_staging, output_staging, 1.0, run_rows<1>, 0, 0.0, 0.0},
-                            {4, 320, input_staging, output_staging, 2.0, run_rows<4>, 128, 0.5, 0.0}};
+const Variant variants[] = {{1, 320, input_staging, output_staging, 1.0, run_rows<1>, 0, 0.0, 0.0, nullptr},
+                            {4, 320, input_staging, output_staging, 2.0, run_rows<4>, 128, 0.5, 0.0, reads_all_rows}};
 const char *const level_names[] = {BASELINE, "no-such-cpu"};
 const Level levels[] = {{BASELINE, variants}, {"no-such-cpu", variants}};
 
@@ -99,6 +102,25 @@ void any_rows_and_any_alignment_give_the_same() {
       for (std::size_t i = 0; i < rows; ++i) CHECK(at(sums)[2 * i] == -at(sums)[2 * i + 1]);
       CHECK(reinterpret_cast<char *>(at(out) + rows * 3)[0] == 'x');
     }
+}
+
+void rows_that_nobody_reads_are_left_as_they_are() {
+  const Instance instance;
+  float x[13], offset[2] = {}, y[12], sums[8];
+  for (int i = 0; i < 13; ++i) x[i] = static_cast<float>(i + 1);
+  void *const out[] = {y, sums};
+  for (const float *first : {x, x + 1}) {  // one of them at least is copied
+    const void *const in[] = {first, offset};
+    for (const bool reads : {true, false}) {
+      reads_all_rows[0] = reads;
+      CHECK(run(instance.model, 4, in, out) == MODELWHEEL_OK);
+      fourth_row = -1;
+      CHECK(run(instance.model, 3, in, out) == MODELWHEEL_OK && last_rows == 3);
+      CHECK(reads ? fourth_row == 0 : fourth_row != -1);
+      if (!reads && reinterpret_cast<std::uintptr_t>(first) % 64 != 0) CHECK(fourth_row == first[9]);
+    }
+  }
+  reads_all_rows[0] = true;
 }
 
 void rules_decide_the_composition() {
@@ -351,6 +373,7 @@ int main() {
   threads_share_steps();
   threads_need_memory();
   any_rows_and_any_alignment_give_the_same();
+  rows_that_nobody_reads_are_left_as_they_are();
   rules_decide_the_composition();
   an_instance_is_made_in_memory_of_the_caller();
   an_exact_batch_size_ignores_rules();

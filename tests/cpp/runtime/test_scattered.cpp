@@ -60,10 +60,10 @@ constexpr const modelwheel_extent *output_extents[] = {y_extents, pairs_extents,
 constexpr const void *pads[] = {&kPad, nullptr};
 constexpr std::size_t batch_sizes[] = {1, 4}, lengths[] = {3, 5};
 constexpr std::size_t input_staging[] = {0, 192}, output_staging[] = {256, 448, 576};
-const Variant variants[] = {{1, 640, input_staging, output_staging, 1.0, run_rows<3, 1>, 0, 0.0, 0.0},
-                            {4, 640, input_staging, output_staging, 2.5, run_rows<3, 4>, 0, 0.0, 0.0},
-                            {1, 640, input_staging, output_staging, 1.0, run_rows<5, 1>, 0, 0.0, 0.0},
-                            {4, 640, input_staging, output_staging, 2.5, run_rows<5, 4>, 0, 0.0, 0.0}};
+const Variant variants[] = {{1, 640, input_staging, output_staging, 1.0, run_rows<3, 1>, 0, 0.0, 0.0, nullptr},
+                            {4, 640, input_staging, output_staging, 2.5, run_rows<3, 4>, 0, 0.0, 0.0, nullptr},
+                            {1, 640, input_staging, output_staging, 1.0, run_rows<5, 1>, 0, 0.0, 0.0, nullptr},
+                            {4, 640, input_staging, output_staging, 2.5, run_rows<5, 4>, 0, 0.0, 0.0, nullptr}};
 const char *const level_names[] = {BASELINE};
 const Level levels[] = {{BASELINE, variants}};
 

@@ -44,6 +44,6 @@ static _Bool run_b4(const float *in, float *out, size_t n) {
 }
 
 const Variant JOIN(LEVEL, _variants)[] = {
-    {1, 64, &four, &four, 1.0, run_b1, 0, 0.0, 0.0},
-    {4, 64, &four, &four, 2.0, run_b4, 0, 0.0, 0.0},
+    {1, 64, &four, &four, 1.0, run_b1, 0, 0.0, 0.0, 0},
+    {4, 64, &four, &four, 2.0, run_b4, 0, 0.0, 0.0, 0},
 };

@@ -26,6 +26,7 @@ typedef struct {
   _Bool (*run)(const float *in, float *out, size_t n);
   size_t part_bytes;
   double shared, partial;
+  const _Bool *reads_all_rows;
 } Variant;
 
 typedef struct {

@@ -40,6 +40,7 @@ def test_the_first_rows_of_a_product_need_those_of_its_left_factor() -> None:
     program = _program(first, second)
     assert _partial(program) == [first, second]
     assert _partial(program, per_row=False) == []
+    assert FirstRows(program, ROWS, [True]).inputs == (True,)
 
 
 def test_a_right_factor_is_needed_whole() -> None:
@@ -50,6 +51,7 @@ def test_a_right_factor_is_needed_whole() -> None:
 def test_what_nobody_knows_reads_everything() -> None:
     before, unknown, after = _product(0, 1), _kernel(1, 2), _product(2, 3)
     assert _partial(_program(before, unknown, after)) == [after]
+    assert FirstRows(_program(before, unknown, after), ROWS, [True]).inputs == (False,)
     known = _kernel(1, 2, apart=8)
     # XLA's kernel computes all rows, some from what was in memory before.
     assert _partial(_program(before, known, after)) == [before, known, after]
@@ -122,6 +124,7 @@ def test_code_takes_the_number_of_rows() -> None:
     assert "dot<float>(first_rows(b4_dot_0, &Dot::m, 4, larger_of(b4_constant_1, rows)), " in text
     assert "dot_rows_uses<float>(b4_dot_0, &Dot::m, 4, b4_constant_1, false)" in text
     assert "dot_scratch<float>(some); });" in text
+    assert "constexpr bool reads_all_rows_b4[] = {false};" in text
     assert '#include "kernels/gemm/first_rows.h"' in text
 
 

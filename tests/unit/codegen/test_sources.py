@@ -25,7 +25,7 @@ def test_the_level_file_names_every_variant() -> None:
     assert "namespace modelwheel::x86_64_v3 {" in text
     assert "dot<float>(b4_dot_0, as<const float>(a0), as<const float>(a1), as<float>(a2)" in text
     assert (
-        "{4, arena_bytes_b4, input_staging_b4, output_staging_b4, 30.5, run_b4, part_bytes_b4, 0.0, 0.0}};"
+        "{4, arena_bytes_b4, input_staging_b4, output_staging_b4, 30.5, run_b4, part_bytes_b4, 0.0, 0.0, reads_all_rows_b4}};"
         in text
     )
     # Each size is a constant of its own: compilers limit what one may take to compute.

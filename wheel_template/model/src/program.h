@@ -36,6 +36,9 @@ struct Variant {
   double shared;
   /// The part of the cost that grows with the rows of a run, from 0 to 1.
   double partial;
+  /// For each input whether rows that a run does not compute are read all the same, so that they must not be left as
+  /// they are; null if those of all inputs are.
+  const bool *reads_all_rows;
 
   /// Cost of a run that computes the first rows.
   constexpr double cost_of(std::size_t rows) const {
@@ -55,7 +58,7 @@ static_assert(offsetof(Level, name) == 0, "see audit/machine_code/levels.py");
 static_assert(offsetof(Level, variants) == 8, "see audit/machine_code/levels.py");
 static_assert(offsetof(Variant, batch_size) == 0, "see audit/machine_code/levels.py");
 static_assert(offsetof(Variant, run) == 40, "see audit/machine_code/levels.py");
-static_assert(sizeof(Variant) == 72, "see audit/machine_code/levels.py");
+static_assert(sizeof(Variant) == 80, "see audit/machine_code/levels.py");
 
 /// How a constant is stored in the library.
 enum class StoredAs { kPlain, kFloat16, kInt8 };

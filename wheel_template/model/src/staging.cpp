@@ -21,6 +21,11 @@ std::size_t row_bytes_at(const modelwheel_tensor &tensor, const modelwheel_exten
   return bytes;
 }
 
+/// Whether rows of an input that the caller does not have must be zeros.
+bool needs_zeros(const Chunk &chunk, std::size_t input) {
+  return chunk.variant.reads_all_rows == nullptr || chunk.variant.reads_all_rows[input];
+}
+
 /// Whether the caller's rows are exactly those of the code.
 bool is_whole(const Chunk &chunk) { return chunk.rows == chunk.variant.batch_size && chunk.rows == chunk.total; }
 
@@ -252,9 +257,9 @@ class ViewedRows {
   std::ptrdiff_t distance_ = 0;    // at this distance
 };
 
-/// The rows of a chunk where they are, or in `staging`, with everything else `pad` or 0.
+/// The rows of a chunk where they are, or in `staging`, with everything else `pad`, or 0 if these are needed.
 const void *bind_view(const Chunk &chunk, const Shaped &shaped, const modelwheel_view &view, const void *pad,
-                      char *staging) {
+                      bool zeros, char *staging) {
   const ViewedRows rows(chunk, shaped, view);
   const bool full = !shaped.padded() && (!shaped.batched() || chunk.rows == chunk.variant.batch_size);
   const char *const dense = full ? rows.in_place() : nullptr;
@@ -262,7 +267,7 @@ const void *bind_view(const Chunk &chunk, const Shaped &shaped, const modelwheel
   const std::size_t bytes = (shaped.batched() ? chunk.variant.batch_size : 1) * shaped.compiled;
   if (shaped.padded())
     fill(staging, bytes, pad, shaped.tensor.item_bytes);
-  else if (!full)
+  else if (!full && zeros)
     std::memset(staging, 0, bytes);
   rows.copy(staging);
   return staging;
@@ -298,7 +303,7 @@ void bind_inputs(const Chunk &chunk, const Sources &inputs, const void **bound) 
     char *const staging = chunk.arena + chunk.variant.input_staging[i];
     const void *const pad = tables.pads == nullptr ? nullptr : tables.pads[i];
     if (const modelwheel_view *const view = inputs.view(i)) {
-      bound[i] = bind_view(chunk, shaped, *view, pad, staging);
+      bound[i] = bind_view(chunk, shaped, *view, pad, needs_zeros(chunk, i), staging);
       continue;
     }
     if (shaped.scattered) {
@@ -318,7 +323,7 @@ void bind_inputs(const Chunk &chunk, const Sources &inputs, const void **bound) 
       pad_rows(shaped, rows, pad, source, staging);
     else if (copied != 0)
       std::memcpy(staging, source, copied);
-    std::memset(staging + copied, 0, wanted - copied);
+    if (needs_zeros(chunk, i)) std::memset(staging + copied, 0, wanted - copied);
     bound[i] = staging;
   }
 }

@@ -19,7 +19,7 @@ LAYOUT = {
     "offsetof(Level, variants)": 8,
     "offsetof(Variant, batch_size)": 0,
     "offsetof(Variant, run)": 40,
-    "sizeof(Variant)": 72,
+    "sizeof(Variant)": 80,
 }
 """Bytes; `program.h` has a static assertion for each, and a test compares the two."""
 

@@ -35,8 +35,12 @@ class FirstRows:
         self._whole: set[int] = set()
         """The identities of steps that compute all rows; the program outlives them."""
         self._steps: set[int] = set()
+        self.inputs: tuple[bool, ...] = ()
+        """For each input of the program, whether only its first rows are read; empty if all may be."""
         if program is not None and rows > 1 and any(per_row):
-            self._walk(program.steps, _results(program, rows, per_row))
+            before = self._walk(program.steps, _results(program, rows, per_row))
+            first = (chunks_of(view, (0,), rows) for view in program.inputs)
+            self.inputs = tuple(one is not None and not before.need_all(one) for one in first)
             found = (step for step in walk(program.steps) if apart(step, rows) is not None)
             self._steps = {id(step) for step in found} - self._whole
 

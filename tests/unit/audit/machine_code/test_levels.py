@@ -28,9 +28,9 @@ def library(name: bytes = b"x86-64-v3", sizes: tuple[int, ...] = SIZES) -> Image
     data[: len(name)] = name
     pointers = {LEVEL: NAME, LEVEL + 8: VARIANTS}
     for index, size in enumerate(sizes):
-        offset = VARIANTS - DATA + index * 72
+        offset = VARIANTS - DATA + index * 80
         data[offset : offset + 8] = struct.pack("<Q", size)
-        pointers[VARIANTS + index * 72 + 40] = CODE + 0x10 * index
+        pointers[VARIANTS + index * 80 + 40] = CODE + 0x10 * index
     sections = (
         Section(CODE, bytes(0x100), executable=True),
         Section(DATA, bytes(data), executable=False),
@@ -41,7 +41,7 @@ def library(name: bytes = b"x86-64-v3", sizes: tuple[int, ...] = SIZES) -> Image
 def test_every_variant_is_found() -> None:
     assert find_entries(library(), ["x86-64", "x86-64-v3"], SIZES) == [
         Entry("x86-64-v3", 1, VARIANTS + 40, CODE),
-        Entry("x86-64-v3", 4, VARIANTS + 112, CODE + 0x10),
+        Entry("x86-64-v3", 4, VARIANTS + 120, CODE + 0x10),
     ]
 
 
