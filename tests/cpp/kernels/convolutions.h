@@ -161,13 +161,15 @@ void check_first_rows(Random &random, const Convolution &c, const Buffer<T> &in,
                       const Buffer<T> &out) {
   if (c.batch < 2) return;
   std::int64_t Convolution::*const axis = &Convolution::batch;
-  const std::int64_t least = least_rows<T>(c, axis, c.batch), rows = random.integer(least, c.batch);
+  const RowCounts counts{c.batch, 1};
+  const std::int64_t least = least_rows<T>(c, axis, counts);
+  const std::int64_t rows = rounded_rows(counts, least, random.integer(1, c.batch));
   CHECK(least < c.batch);
   const Convolution first = first_rows(c, axis, c.batch, rows);
   Buffer<T> some(out.size());
   std::memcpy(some.data(), out.data(), static_cast<std::size_t>(out.size()) * sizeof(T));
   Buffer<char> scratch(static_cast<std::int64_t>(scratch_of_rows(
-      c, axis, c.batch, least, [](const Convolution &of) { return convolution_scratch<T>(of); })));
+      c, axis, counts, least, [](const Convolution &of) { return convolution_scratch<T>(of); })));
   some[0] = T{};  // of the first image, wherever the others are
   convolution<T>(first, in.data(), kernel.data(), some.data(), scratch.data());
   check_same_bits(out, some);

@@ -117,7 +117,9 @@ void check_first_rows(Random &random, const Dot &d, const Buffer<T> &lhs, const 
   if (d.m < 1 || d.batch < 1 || (d.panel != 0 && d.n == 1)) return;
   std::int64_t Dot::*const axis = d.batch > 1 ? &Dot::batch : &Dot::m;
   const std::int64_t each = random.chance(30) ? d.*axis % 3 == 0 ? 3 : 1 : 1, batch = d.*axis / each;
-  const std::int64_t least = least_rows<T>(d, axis, batch), rows = random.integer(least, batch);
+  const RowCounts counts{batch, random.chance(70) ? 1 : random.integer(1, batch)};
+  const std::int64_t least = least_rows<T>(d, axis, counts);
+  const std::int64_t rows = rounded_rows(counts, least, random.integer(1, batch));
   const Dot first = first_rows(d, axis, batch, rows);
   Buffer<T> some(out.size());
   std::memcpy(some.data(), out.data(), static_cast<std::size_t>(out.size()) * sizeof(T));
@@ -125,9 +127,9 @@ void check_first_rows(Random &random, const Dot &d, const Buffer<T> &lhs, const 
     for (std::int64_t i = 0; i < first.m; ++i)
       for (std::int64_t j = 0; j < d.n; ++j) some[b * d.out_batch + i * d.out_m + j * d.out_n] = T{};
   Buffer<char> scratch(static_cast<std::int64_t>(
-      scratch_of_rows(d, axis, batch, least, [](const Dot &of) { return dot_scratch<T>(of); })));
+      scratch_of_rows(d, axis, counts, least, [](const Dot &of) { return dot_scratch<T>(of); })));
   const auto product = [&] { dot<T, T>(first, lhs.data(), rhs.data(), some.data(), scratch.data()); };
-  CHECK(calls_only(dot_rows_uses<T>(d, axis, batch, least, false), false, product));
+  CHECK(calls_only(dot_rows_uses<T>(d, axis, counts, least, false), false, product));
   check_same_bits(out, some);
 }
 

@@ -120,9 +120,12 @@ def test_code_takes_the_number_of_rows() -> None:
     variants = [CompiledVariant(4, "b4", matmul_program(4), 30.5)]
     text = level_source(LEVELS["x86-64-v3"], variants, {"ab" * 32: 0}, 0, per_row=[True])
     assert "const Threads &threads, [[maybe_unused]] std::int64_t rows) {" in text
-    assert "b4_constant_1 = least_rows<float>(b4_dot_0, &Dot::m, 4);" in text
-    assert "dot<float>(first_rows(b4_dot_0, &Dot::m, 4, larger_of(b4_constant_1, rows)), " in text
-    assert "dot_rows_uses<float>(b4_dot_0, &Dot::m, 4, b4_constant_1, false)" in text
+    assert "b4_constant_1 = least_rows<float>(b4_dot_0, &Dot::m, {4, 1});" in text
+    assert (
+        "dot<float>(first_rows(b4_dot_0, &Dot::m, 4, rounded_rows({4, 1}, b4_constant_1, rows)), "
+        in text
+    )
+    assert "dot_rows_uses<float>(b4_dot_0, &Dot::m, {4, 1}, b4_constant_1, false)" in text
     assert "dot_scratch<float>(some); });" in text
     assert "constexpr bool reads_all_rows_b4[] = {false};" in text
     assert '#include "kernels/gemm/first_rows.h"' in text

@@ -9,7 +9,7 @@ from ...program.ops import Dot
 from ...program.steps import Step
 from ..cpp import cpp_bool, cpp_type
 from ..library import compiled
-from ..strides import ProductViews
+from ..strides import ProductViews, dot_axes
 from ..tables import dot_values
 from ..writer import StepWriter
 from .products import ProductKernel, packed, write_product
@@ -38,10 +38,11 @@ def write(writer: StepWriter, step: Step, op: Dot) -> Iterator[str]:
         writer.use(types, use)
     kernel = ProductKernel("gemm", "dot", types, f"<{types}>", table)
     axis = "Dot::batch" if op.lhs_batch else "Dot::m"
-    kernel = kernel.of_rows(writer, step, axis, parts)
+    _, rows, columns = (one.size for one in dot_axes(step, op).out)
+    kernel = kernel.of_rows(writer, step, axis, parts, rows if columns == 1 else columns)
     if kernel.shape:
         writer.headers.add("gemm/first_rows.h")
-        range_of_rows = f"{table}, &{axis}, {writer.batch}, {kernel.least}"
+        range_of_rows = f"{table}, &{axis}, {kernel.counts}, {kernel.least}"
         writer.use(types, f"dot_rows_uses<{types}>({range_of_rows}, {added})")
     return write_product(writer, step, kernel, op.epilogue, parts)
 

@@ -8,10 +8,10 @@ namespace modelwheel::MODELWHEEL_LEVEL {
 
 /// What `dot` calls with any number of rows from `least` on; see dot_uses.
 template <class T>
-constexpr GemmUses dot_rows_uses(const Dot &d, std::int64_t Dot::*axis, std::int64_t batch, std::int64_t least,
+constexpr GemmUses dot_rows_uses(const Dot &d, std::int64_t Dot::*axis, const RowCounts &counts, std::int64_t least,
                                  bool in_place) {
   GemmUses uses{};
-  for (std::int64_t rows = least; rows <= batch; ++rows) add_dot<T>(first_rows(d, axis, batch, rows), in_place, uses);
+  for_rows(d, axis, counts, least, [&](const Dot &some) { add_dot<T>(some, in_place, uses); });
   return uses;
 }
 

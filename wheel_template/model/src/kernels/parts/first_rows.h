@@ -22,21 +22,46 @@ constexpr Shape first_rows(const Shape &whole, std::int64_t Shape::*axis, std::i
   return first_of(whole, axis, whole.*axis / batch * rows);
 }
 
+/// The numbers of rows for which a product is compiled: all of a batch, and what is a multiple of `unit`. What a compiler
+/// computes for one constant has a limit.
+struct RowCounts {
+  std::int64_t batch, unit;
+
+  constexpr std::int64_t next(std::int64_t rows) const { return smaller_of(rows + unit, batch); }
+};
+
+/// The rows that a product computes if `rows` of a batch are needed, and `least` are the fewest.
+constexpr std::int64_t rounded_rows(const RowCounts &counts, std::int64_t least, std::int64_t rows) {
+  return larger_of(least, smaller_of(divide_up(rows, counts.unit) * counts.unit, counts.batch));
+}
+
+/// Calls each(shape) with the products of all numbers of rows from `least` on.
+template <class Shape, class Each>
+constexpr void for_rows(const Shape &whole, std::int64_t Shape::*axis, const RowCounts &counts, std::int64_t least,
+                        const Each &each) {
+  for (std::int64_t rows = counts.next(0);; rows = counts.next(rows)) {
+    if (rows >= least) each(first_rows(whole, axis, counts.batch, rows));
+    if (rows == counts.batch) return;
+  }
+}
+
 /// Fewest rows of a batch from which on each element has the bits of the whole, whatever the number of rows.
 template <class T, class Shape>
-constexpr std::int64_t least_rows(const Shape &whole, std::int64_t Shape::*axis, std::int64_t batch) {
-  std::int64_t rows = batch;
-  while (rows > 1 && same_bits<T>(whole, first_rows(whole, axis, batch, rows - 1))) --rows;
-  return rows;
+constexpr std::int64_t least_rows(const Shape &whole, std::int64_t Shape::*axis, const RowCounts &counts) {
+  std::int64_t least = counts.batch;
+  for (std::int64_t rows = counts.next(0); rows < counts.batch; rows = counts.next(rows)) {
+    const bool same = same_bits<T>(whole, first_rows(whole, axis, counts.batch, rows));
+    least = same ? smaller_of(least, rows) : counts.batch;
+  }
+  return least;
 }
 
 /// Most scratch memory with any number of rows from `least` on, in bytes.
 template <class Shape, class Bytes>
-constexpr std::size_t scratch_of_rows(const Shape &whole, std::int64_t Shape::*axis, std::int64_t batch,
+constexpr std::size_t scratch_of_rows(const Shape &whole, std::int64_t Shape::*axis, const RowCounts &counts,
                                       std::int64_t least, const Bytes &bytes) {
   std::size_t largest = 0;
-  for (std::int64_t rows = least; rows <= batch; ++rows)
-    largest = larger_of(largest, bytes(first_rows(whole, axis, batch, rows)));
+  for_rows(whole, axis, counts, least, [&](const Shape &some) { largest = larger_of(largest, bytes(some)); });
   return largest;
 }
 
