@@ -155,24 +155,27 @@ void check_parts(Random &random, const Convolution &c, const Buffer<T> &in, cons
   check_same_bits(out, parts);
 }
 
-/// So have its first images, in the memory that is set aside for any number of them.
+/// So have its first images, whatever their number, in memory for all of them or for one.
 template <class T>
-void check_first_rows(Random &random, const Convolution &c, const Buffer<T> &in, const Buffer<T> &kernel,
-                      const Buffer<T> &out) {
+void check_first_images(Random &random, const Convolution &c, const Buffer<T> &in, const Buffer<T> &kernel,
+                        const Buffer<T> &out) {
   if (c.batch < 2) return;
-  std::int64_t Convolution::*const axis = &Convolution::batch;
-  const RowCounts counts{c.batch, 1};
-  const std::int64_t least = least_rows<T>(c, axis, counts);
-  const std::int64_t rows = rounded_rows(counts, least, random.integer(1, c.batch));
-  CHECK(least < c.batch);
-  const Convolution first = first_rows(c, axis, c.batch, rows);
-  Buffer<T> some(out.size());
-  std::memcpy(some.data(), out.data(), static_cast<std::size_t>(out.size()) * sizeof(T));
-  Buffer<char> scratch(static_cast<std::int64_t>(scratch_of_rows(
-      c, axis, counts, least, [](const Convolution &of) { return convolution_scratch<T>(of); })));
-  some[0] = T{};  // of the first image, wherever the others are
-  convolution<T>(first, in.data(), kernel.data(), some.data(), scratch.data());
-  check_same_bits(out, some);
+  const auto first = [&c](std::int64_t rows) { return first_rows(c, &Convolution::batch, c.batch, rows); };
+  const std::size_t bytes = larger_of(convolution_scratch<T>(c), convolution_scratch<T>(first(1)));
+  for (const std::int64_t more : {2, 3, 7, 16, 64}) {
+    Convolution larger = c;
+    larger.batch = more * c.batch;
+    const std::size_t enough = larger_of(convolution_scratch<T>(larger), convolution_scratch<T>(first(1)));
+    CHECK(same_bits<T>(larger, c) && convolution_scratch<T>(c) <= enough);
+  }
+  const Convolution some = first(random.integer(1, c.batch - 1));
+  CHECK(same_bits<T>(c, some) && convolution_scratch<T>(some) <= bytes);
+  Buffer<T> again(out.size());
+  std::memcpy(again.data(), out.data(), static_cast<std::size_t>(out.size()) * sizeof(T));
+  again[0] = T{};  // of the first image, wherever the others are
+  Buffer<char> scratch(static_cast<std::int64_t>(bytes));
+  convolution<T>(some, in.data(), kernel.data(), again.data(), scratch.data());
+  check_same_bits(out, again);
 }
 
 /// So have ranges of any kind.
@@ -238,7 +241,7 @@ inline void check_packed(Random &random, const Convolution &c, const Buffer<floa
   check_result(c, in, kernel, again, every);
   check_ranges(random, packed, in, panels, again);
   check_parts(random, packed, in, panels, again);
-  check_first_rows(random, packed, in, panels, again);
+  check_first_images(random, packed, in, panels, again);
 }
 
 /// Computes a convolution and compares every `every`-th element of the result.
@@ -259,7 +262,7 @@ void check(Random &random, const Problem &problem, std::int64_t every = 1, bool 
   check_ranges(random, c, in, kernel, out);
   if constexpr (kHasGemm<T>) {
     check_parts(random, c, in, kernel, out);
-    check_first_rows(random, c, in, kernel, out);
+    check_first_images(random, c, in, kernel, out);
     if (!special && c.out_feature == 1 &&
         problem.out_elements == c.batch * c.out_features * product(c.out_size, c.rank))
       check_epilogues(random, c, in.data(), kernel.data(), out);

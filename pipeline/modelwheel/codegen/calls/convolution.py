@@ -12,6 +12,7 @@ from ..library import compiled
 from ..strides import ProductViews
 from ..tables import convolution_values
 from ..writer import StepWriter
+from .first_rows import of_images
 from .products import ProductKernel, packed, write_product
 
 _TRANSFORMS = ("decomposed", "winograd")
@@ -31,8 +32,7 @@ def write(writer: StepWriter, step: Step, op: Convolution) -> Iterator[str]:
     # The C++ compiler chooses how a convolution is computed: the library has no other kernels for it.
     suffix = f"_by<{types}, method_of<{types}>({table})>"
     kernel = ProductKernel("convolution", "convolution", types, suffix, table)
-    kernel = kernel.of_rows(writer, step, "Convolution::batch", parts)
-    return write_product(writer, step, kernel, op.epilogue, parts)
+    return write_product(writer, step, of_images(writer, step, kernel), op.epilogue, parts)
 
 
 def library(step: Step) -> Iterator[str]:

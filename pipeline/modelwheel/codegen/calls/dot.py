@@ -12,6 +12,7 @@ from ..library import compiled
 from ..strides import ProductViews, dot_axes
 from ..tables import dot_values
 from ..writer import StepWriter
+from .first_rows import of_rows
 from .products import ProductKernel, packed, write_product
 
 
@@ -39,11 +40,7 @@ def write(writer: StepWriter, step: Step, op: Dot) -> Iterator[str]:
     kernel = ProductKernel("gemm", "dot", types, f"<{types}>", table)
     axis = "Dot::batch" if op.lhs_batch else "Dot::m"
     _, rows, columns = (one.size for one in dot_axes(step, op).out)
-    kernel = kernel.of_rows(writer, step, axis, parts, rows if columns == 1 else columns)
-    if kernel.shape:
-        writer.headers.add("gemm/first_rows.h")
-        range_of_rows = f"{table}, &{axis}, {kernel.counts}, {kernel.least}"
-        writer.use(types, f"dot_rows_uses<{types}>({range_of_rows}, {added})")
+    kernel = of_rows(writer, step, kernel, axis, rows if columns == 1 else columns, added)
     return write_product(writer, step, kernel, op.epilogue, parts)
 
 

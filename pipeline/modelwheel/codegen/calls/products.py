@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ...program.arrays import ALIGNMENT, overlap
 from ...program.ops import Epilogue
@@ -16,12 +16,6 @@ from ..writer import StepWriter
 
 _OPERANDS = ("bias", "scale", "shift", "addend")
 """The operands of epilogues, in the order of the kernels' `Epilogue`."""
-
-
-_ROW_COUNTS = 64
-"""The most numbers of rows for which a product is compiled,"""
-_COLUMNS = 1 << 15
-"""and the most columns of all of them together: compilers limit what they compute for one constant."""
 
 
 @dataclass(frozen=True)
@@ -39,10 +33,6 @@ class ProductKernel:
     table: str
     shape: str = ""
     """The table of the first rows; empty if all are computed."""
-    counts: str = ""
-    """For which numbers of rows it is compiled, of how many."""
-    least: str = ""
-    """The fewest rows of a batch that it computes."""
     most_scratch: str = ""
     """Bytes of scratch memory with any number of rows, if it depends on it."""
 
@@ -54,39 +44,6 @@ class ProductKernel:
     def scratch_of(self, table: str) -> str:
         """Bytes of scratch memory for a table."""
         return f"{self.name}_scratch<{self.types}>({table})"
-
-    def of_rows(
-        self, writer: StepWriter, step: Step, axis: str, parts: int, columns: int = 1
-    ) -> ProductKernel:
-        """The same for as many rows of a batch as are asked for, if the step may have fewer.
-
-        Args:
-            writer: Gets what the C++ compiler finds out.
-            step: The step.
-            axis: The member of the table that they are along.
-            parts: In how many parts threads may share the step.
-            columns: The columns of the result, which the C++ compiler goes through for each number of rows.
-        """
-        weights = packed(writer, step)
-        # Rows of weights are none of a batch, and other elements are computed in an order that their number decides.
-        if (
-            step not in writer.first
-            or self.types not in ("float", "double")
-            or (weights and weights.on_left)
-        ):
-            return self
-        most = max(min(_ROW_COUNTS, _COLUMNS // columns), 1)
-        counts = braces([writer.batch, -(-writer.batch // most)])
-        whole = f"{self.table}, &{axis}, {counts}"
-        least = writer.constant("std::int64_t", f"least_rows<{self.types}>({whole})")
-        kind = axis.partition(":")[0]
-        bytes_of = f"[](const {kind} &some) {{ return {self.scratch_of('some')}; }}"
-        scratch = writer.constant("std::size_t", f"scratch_of_rows({whole}, {least}, {bytes_of})")
-        shape = writer.shape(step, self.table, axis, f"rounded_rows({counts}, {least}, rows)")
-        if parts > 1:
-            # Several threads have work for more rows, which cost next to nothing.
-            shape = f"threads.count > 1 ? {self.table} : {shape}"
-        return replace(self, shape=shape, counts=counts, least=least, most_scratch=scratch)
 
     @property
     def kept_sums(self) -> str:
