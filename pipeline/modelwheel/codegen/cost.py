@@ -60,7 +60,7 @@ class _Model:
     part_in_a_loop: float = 50_000.0  # 2026-11-24
     """In each iteration, half of what one thread alone computes next comes from another core, and goes back."""
 
-    partial: float = 0.97  # 2026-11-26
+    partial: float = 0.99  # 2026-11-26
     """Of the time for each row, a run of fewer rows saves this part: products of few rows do less in a cycle."""
 
     branches: float = 100_000.0  # 2026-11-23

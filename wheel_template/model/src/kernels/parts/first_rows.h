@@ -22,8 +22,8 @@ constexpr Shape first_rows(const Shape &whole, std::int64_t Shape::*axis, std::i
   return first_of(whole, axis, whole.*axis / batch * rows);
 }
 
-/// The numbers of rows for which a product is compiled: all of a batch, and what is a multiple of `unit`. What a compiler
-/// computes for one constant has a limit.
+/// The numbers of rows for which a product is compiled: all of a batch, and what is a multiple of `unit`. What a
+/// compiler computes for one constant has a limit.
 struct RowCounts {
   std::int64_t batch, unit;
 
