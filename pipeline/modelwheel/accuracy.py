@@ -108,7 +108,7 @@ class Truth(JsonRecord):
     """Why integers were drawn from 0 and 1 only, by input, as clauses."""
     moved: tuple[Deviation, ...] = ()
     """How far results move if all weights and inputs change in their last place, where that was measured: if an error
-    in `framework` is `NOTABLE`, if there is no truth, or for integers that floats decide."""
+    in `framework` is above `INEXACT`, if there is no truth, or for integers that floats decide."""
     scales: Mapping[str, float] = {}
     """The largest absolute value that outputs can have, by name, where the operation that they end with says it."""
     narrow: Mapping[str, str] = {}
@@ -137,8 +137,11 @@ class Truth(JsonRecord):
 
 
 NOTABLE = 2e-6
-"""The relative error in float32 above which it is worth the time to compile the graph with XLA, and to
-evaluate it a few times more."""
+"""The relative error in float32 above which it is worth the time to compile the graph with XLA."""
+
+INEXACT = 5e-7
+"""The relative error in float32 above which it is worth the time to measure what rounding moves: long sums in another
+order may be twenty times as inexact, and exceed the usual tolerance."""
 
 EPSILON: Mapping[str, float] = {"float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 """The distance of 1 to the next number, by type."""
@@ -146,7 +149,7 @@ EPSILON: Mapping[str, float] = {"float32": 2.0**-23, "float16": 2.0**-10, "bfloa
 ROUNDINGS = 4
 """How many units in the last place of a 16-bit type, at the scale of an output, are rounding whatever was measured."""
 
-UNDECIDED = 0.05
+UNDECIDED = 0.1
 """The part of an output's scale above which what rounding moves is no number to compare with."""
 
 _T = TypeVar("_T", bound=Deviation)

@@ -77,7 +77,7 @@ class OnnxReading(_Reading):
     """The name of the model's file in its directory."""
     constants: Mapping[str, Any] = {}
     """Values of inputs that become constants."""
-    converter: str = "operators 3"
+    converter: str = "operators 4"
     """Which operations write modules of it; the number is raised when they write other ones."""
 
 

@@ -180,7 +180,7 @@ class Padding(JsonRecord):
 class ReferenceRequest(JobRequest):
     """Evaluate one signature; the outputs are arrays and a `Reference`."""
 
-    VERSION = 23
+    VERSION = 24
     INPUTS = ModelInput
     OUTPUTS = (ARRAYS, SUMMARY, TIMES)
 

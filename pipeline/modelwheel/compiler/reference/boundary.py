@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ...accuracy import MORE, NOTABLE, Deviation, Truth
+from ...accuracy import INEXACT, MORE, Deviation, Truth
 from ...errors import UnsupportedModelError
 from ...model.measuring import measure, widen
 from ...model.reference_result import (
@@ -308,7 +308,7 @@ class _Others:
             return False
         return any(
             self._compare(evaluation.outputs[name], exact, name) is not None
-            or measure(evaluation.outputs[name], exact).relative > NOTABLE / 4
+            or measure(evaluation.outputs[name], exact).relative > INEXACT
             for name, exact in self._exact.get(evaluation.kind, {}).items()
         )
 

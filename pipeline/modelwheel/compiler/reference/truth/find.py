@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ....accuracy import NOTABLE, Deviation, Truth
+from ....accuracy import NOTABLE, INEXACT, Deviation, Truth
 from ....errors import UnsupportedModelError
 from ....model.measuring import difference, measure, widen
 from ....model.reference_result import (
@@ -152,8 +152,8 @@ class _Search:
             for measured in cases
             for n in measured.case.exact
         ]
-        notable = any(e.ulp is not None and e.relative > NOTABLE for e in errors)
-        if notable or _needs_spread(cases):
+        relative = [error.relative for error in errors if error.ulp is not None]
+        if any(error > INEXACT for error in relative) or _needs_spread(cases):
             spreads = self._spread(frozen, pieces, group, narrow)
             self._add_variation(group, spreads)
             cases = list(self._cases(group, truths, spreads, scales))
@@ -163,7 +163,7 @@ class _Search:
         if not is_last:
             return
         self._update(scales=scales, narrow=narrow, moved=tuple(_moved(cases, group)))
-        if notable and part is not None:
+        if any(error > NOTABLE for error in relative) and part is not None:
             xla, xla_missing = self._compile(part, pieces, group, truths)
             self._update(xla=xla, xla_missing=xla_missing)
 

@@ -7,6 +7,7 @@ values of an output pass through are found on the same way.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -36,6 +37,8 @@ class Value:
     operands: Callable[[], list[Value]]
     key: object
     """Equal for equal values."""
+    summed: int | None = None
+    """Of a sum: how many values are added for each element, where that is known."""
 
 
 _NOTHING = Value("", None, list, None)
@@ -50,7 +53,7 @@ _PASSED = frozenset(
     }
 )
 """The first operand, or values between those of it."""
-_FOLLOWED = _PASSED | {"clamp", "select", "concatenate", "multiply", "add"}
+_FOLLOWED = _PASSED | {"choice", "clamp", "select", "concatenate", "multiply", "add"}
 _UNIT = frozenset({"sigmoid", "softmax", "tanh", "erf", "sine", "cosine", "softsign"})
 
 
@@ -82,17 +85,27 @@ class _Bounds:
         operands = value.operands() if value.op in _FOLLOWED else []
         if value.op in _PASSED and operands:
             return self.of(operands[0], depth - 1)
+        if value.op == "divide":
+            return self._of_mean(value, depth)
         if value.op == "clamp" and len(operands) == 3:
             return _largest([self.of(operand, depth - 1) for operand in (operands[0], operands[2])])
         if value.op == "select" and len(operands) == 3:
             operands = operands[1:]
         bounds = [self.of(operand, depth - 1) for operand in operands]
-        if value.op in ("concatenate", "select"):
+        if value.op in ("choice", "concatenate", "select"):
             return _largest(bounds)
         if value.op in ("multiply", "add") and None not in bounds and bounds:
             known = [bound for bound in bounds if bound is not None]
             return math.prod(known) if value.op == "multiply" else sum(known)
         return None
+
+
+    def _of_mean(self, value: Value, depth: int) -> float | None:
+        """The bound of a sum that is divided by how many there are."""
+        whole, number = _pair(value, "divide")
+        if whole.op != "sum_of" or whole.summed is None or number.largest != whole.summed:
+            return None
+        return self.of(whole.operands()[0], depth - 1)
 
 
 def _largest(bounds: list[float | None]) -> float | None:
@@ -309,10 +322,28 @@ class _Module:
             return self._value(called, bound, (*path, name), *returned[index])
         if kind == "constant":
             return Value("constant", _splat(op), list, (self, path, name))
+        if kind in ("case", "if"):
+            taken = [
+                partial(self._branch, function, arguments, (*path, name, str(number)), region, index)
+                for number, region in enumerate(op.regions)
+            ]
+            return Value("choice", None, lambda: [branch() for branch in taken], (self, path, name, index))
         if kind == "reduce":
             applied = op.text.partition("applies stablehlo.")[2].partition(" ")[0]
-            return Value(_REDUCED.get(applied, ""), None, operands, (self, path, name))
+            made = _REDUCED.get(applied, "")
+            return Value(made, None, operands, (self, path, name), _summed(op))
         return Value(_OPS.get(kind, ""), None, operands, (self, path, name, index))
+
+    def _branch(
+        self, function: str, arguments: _Bound, path: tuple[str, ...], region: Block, index: int
+    ) -> Value:
+        """A result of a region; other regions may have the same names for other values."""
+        key = "/".join((function, *path))
+        self._made.setdefault(key, self._made[function] | _makers(region))
+        returned = region.ops[-1].operands if region.ops else []
+        if index >= len(returned):
+            return _NOTHING
+        return self._value(key, arguments, path, *returned[index])
 
     def types(self, index: int | None) -> set[str]:
         """The element types of everything that a result depends on; of all that is returned without an index."""
@@ -339,6 +370,16 @@ class _Module:
                     elements |= {tensor.element for tensor in tensor_types(inner.text)}
                     called |= {symbol for symbol in inner.symbols if symbol in self._functions}
         return elements
+
+
+def _summed(op: Op) -> int | None:
+    """How many values become one in a reduction."""
+    axes = re.search(r"dimensions = \[([\d, ]+)\]", op.text)
+    given = next(tensor_types(op.text), None)
+    if axes is None or given is None:
+        return None
+    extents = [given.shape[int(axis)] for axis in axes[1].split(",")]
+    return None if None in extents else math.prod(extent or 0 for extent in extents)
 
 
 def _makers(block: Block) -> dict[str, Op]:

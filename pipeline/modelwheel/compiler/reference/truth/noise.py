@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ....accuracy import EPSILON, NOTABLE, ROUNDINGS, UNDECIDED
+from ....accuracy import EPSILON, INEXACT, ROUNDINGS, UNDECIDED
 from ....model.measuring import difference, widen
 from ..rows import Arrays
 
@@ -139,7 +139,7 @@ def _is_noisy(case: Case, name: str, own: Array) -> bool:
         return True
     values = np.abs(widen(case.ours[name]))
     largest = float(values[np.isfinite(values)].max(initial=0.0))
-    return bool(own.max(initial=0.0) > NOTABLE * largest)
+    return bool(own.max(initial=0.0) > INEXACT * largest)
 
 
 def _of_integers(case: Case, name: str, framework: str) -> Noise:

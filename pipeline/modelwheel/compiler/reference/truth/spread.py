@@ -1,6 +1,8 @@
 """How far rounding moves results: a graph in its own types, with weights and inputs that differ in their last place.
 
 Each evaluation rounds elsewhere, on the way to the results too, so that they spread as those of another arithmetic do.
+Weights of long sums move further: added one after the other, n products round n times, which moves their sum some
+sqrt(n) / 6 times as far as the last places of n weights do: each rounding is that of a sum that has grown.
 How they differ from the truth is not part of it: an error that all evaluations share is no rounding.
 """
 
@@ -8,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from math import sqrt
 from typing import Any
 
 import numpy as np
@@ -24,6 +27,8 @@ from .weights import Parted, part_weights
 Array = np.ndarray[Any, Any]
 
 DRAWS = 8
+_SHORT = 36
+"""The most products whose sum is moved as far by the last places of weights alone."""
 _FURTHER, _FACTOR = 4, 8.0
 """So many draws, of so many units in the last place, decide about integers: a wheel rounds in other places."""
 
@@ -103,12 +108,16 @@ def calls_of(
 ) -> Iterator[Arrays]:
     """The inputs of calls with the weights, changed if there is a draw; weights are the same for all calls."""
 
-    def change(name: str, values: Array) -> Array:
+    def change(name: str, values: Array, terms: int = 1) -> Array:
         if draw is None or not _is_floating(values):
             return values
-        return nudge(values, name, draw, least, factor)
+        further = max(1.0, sqrt(terms / _SHORT)) if values.dtype == np.float32 else 1.0
+        return nudge(values, name, draw, least, factor * further)
 
-    weights = {name: change(name, values) for name, values in parted.weights.items()}
+    weights = {
+        name: change(name, values, parted.terms.get(name, 1))
+        for name, values in parted.weights.items()
+    }
     for inputs in calls:
         yield {**{name: change(name, values) for name, values in inputs.items()}, **weights}
 

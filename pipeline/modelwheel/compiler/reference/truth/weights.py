@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import ml_dtypes
@@ -15,6 +15,7 @@ from tensorflow.core.framework import types_pb2
 from ...freeze.frozen import FrozenGraph
 from ...stablehlo.judge_module import MODULE_OP
 from ...stablehlo.xla_module import Module, read_module
+from .terms import terms_in_graph, terms_in_module
 
 Array = np.ndarray[Any, Any]
 
@@ -44,11 +45,13 @@ class Parted:
     """`graph_def` and `feeds` have the weights as further inputs."""
     weights: Mapping[str, Array]
     """What they are, by the names of these inputs."""
+    terms: Mapping[str, int] = field(default_factory=dict)
+    """For those that are multiplied: how many products are added for each element."""
 
 
 def part_weights(frozen: FrozenGraph) -> Parted:
     """A graph whose weights are inputs; those in bodies of loops and functions stay constants."""
-    graph_def, weights = type(frozen.graph_def)(), dict[str, Array]()
+    graph_def, weights, terms = type(frozen.graph_def)(), dict[str, Array](), dict[str, int]()
     graph_def.CopyFrom(frozen.graph_def)
     added = []
     for node in graph_def.node:
@@ -58,14 +61,15 @@ def part_weights(frozen: FrozenGraph) -> Parted:
                 weights[node.name] = values
                 _make_placeholder(node, values.shape)
         elif node.op == MODULE_OP:
-            for name, values in _part_module(node, len(weights)).items():
-                weights[name] = values
+            for name, values, count in _part_module(node, len(weights)):
+                weights[name], terms[name] = values, count
                 added.append(_placeholder(name, values))
                 node.input.append(name)
                 node.attr["Tin"].list.type.append(added[-1].attr["dtype"].type)
     graph_def.node.extend(added)
     feeds = {**frozen.feeds, **{name: name for name in weights}}
-    return Parted(replace(frozen, graph_def=graph_def, feeds=feeds), weights)
+    terms |= terms_in_graph(graph_def, {name: values.shape for name, values in weights.items()})
+    return Parted(replace(frozen, graph_def=graph_def, feeds=feeds), weights, terms)
 
 
 def _placeholder(name: str, values: Array) -> Any:
@@ -81,13 +85,14 @@ def _make_placeholder(node: Any, shape: tuple[int, ...]) -> None:
     node.attr["shape"].shape.CopyFrom(tf.TensorShape(shape).as_proto())
 
 
-def _part_module(node: Any, first: int) -> dict[str, Array]:
-    """Makes constants of the module's `main` its last arguments; their values by new names."""
+def _part_module(node: Any, first: int) -> list[tuple[str, Array, int]]:
+    """Makes constants of the module's `main` its last arguments; their new names, values and terms."""
     module = read_module(node.attr["module"].s, "the module of an XlaCallModule node")
-    text, weights, types = module.text, dict[str, Array](), list[str]()
+    text, types, weights = module.text, list[str](), list[tuple[str, Array, int]]()
     start = _MAIN.search(text)
     if start is None:
-        return {}
+        return []
+    terms = terms_in_module(module.functions)
     end = text.find("\n  }\n", start.end())
     body = text[start.end() : end]
 
@@ -95,13 +100,14 @@ def _part_module(node: Any, first: int) -> dict[str, Array]:
         values = _read(match)
         if values is None or not _is_weight(values):
             return match[0]
-        weights[f"{_PREFIX}{first + len(weights)}"] = values
-        types.append(f"%{match['name']}: {match['type']}")
+        name = match["name"]
+        weights.append((f"{_PREFIX}{first + len(weights)}", values, terms.get(name, 1)))
+        types.append(f"%{name}: {match['type']}")
         return ""
 
     body = _CONSTANT.sub(take, body)
     if not weights:
-        return {}
+        return []
     close = _closing(body)
     before = body[:close]
     joined = ", ".join(([before] if before.strip() else []) + types)

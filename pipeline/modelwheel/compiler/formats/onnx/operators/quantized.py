@@ -116,23 +116,23 @@ def dequantize_linear(node: Node) -> Result:
     return dequantize(x, along(scale, x, axis, block), zero, dtype)
 
 
-def scale_of_range(x: Value) -> tuple[Value, Value, Value]:
-    """The scale of uint8 for the range of all floats, the same with 1 for 0, and the zero point as a float."""
+def scale_of_range(x: Value) -> tuple[Value, Value]:
+    """The scale of uint8 for the range of all floats, 1 if all are 0 as ONNX Runtime has it, and the zero point as a float."""
     axes = list(range(x.rank))
     low = e.minimum(r.reduce(x, axes, "minimum"), 0)
     high = e.maximum(r.reduce(x, axes, "maximum"), 0)
     scale = (high - low) / 255
-    safe = e.select(e.equal(scale, 0), 1, scale)
-    return scale, safe, e.round_even(e.clamp(0, -low / safe, 255))
+    scale = e.select(e.equal(scale, 0), 1, scale)
+    return scale, e.round_even(e.clamp(0, -low / scale, 255))
 
 
 @operator("DynamicQuantizeLinear")
 def dynamic_quantize_linear(node: Node) -> Result:
     """Floats as uint8, with a scale and a zero point that follow from their range."""
     x = node.input(0)
-    scale, safe, point = scale_of_range(x)
+    scale, point = scale_of_range(x)
     zero = e.convert(point, np.uint8)
-    return [saturate(x / safe, zero, np.dtype(np.uint8)), scale, zero]
+    return [saturate(x / scale, zero, np.dtype(np.uint8)), scale, zero]
 
 
 # --- products -------------------------------------------------------------------------------------

@@ -152,8 +152,8 @@ def q_gemm(node: Node) -> Result:
 
 def dynamic(x: Value) -> tuple[Value, Value]:
     """Floats as whole numbers from -255 to 255 by the range of all of them, and their scale."""
-    _, safe, zero = scale_of_range(x)
-    return e.clamp(0, e.round_even(x / safe) + zero, 255) - zero, safe
+    scale, zero = scale_of_range(x)
+    return e.clamp(0, e.round_even(x / scale) + zero, 255) - zero, scale
 
 
 def dynamic_product(x: Value, weights: Value, scale: Value) -> Value:
