@@ -16,6 +16,7 @@ import tensorflow as tf
 
 from modelwheel.compiler.loaded.base import Arrays, Fetch, SignatureGraph, StaticShapes
 from modelwheel.compiler.reference.boundary import evaluate_boundary
+from modelwheel.compiler.reference.fitting import check_few_rows, fitting_rows
 from modelwheel.compiler.reference.row_noise import RowNoise
 from modelwheel.compiler.reference.rows import Rows, check_rows
 from modelwheel.compiler.reference.truth.find import find_truth
@@ -122,6 +123,64 @@ def _loudness_graph(x: Any) -> dict[str, Any]:
     return {"y": found}
 
 
+_CHOSEN = """
+func.func public @main(%x: tensor<ROWSx4xf32>) -> tensor<ROWSx1xf32> {
+  %none = stablehlo.constant dense<0.0> : tensor<f32>
+  %way = stablehlo.constant dense<1> : tensor<i32>
+  %0 = "stablehlo.case"(%way) ({
+    %2 = stablehlo.tanh %x : tensor<ROWSx4xf32>
+    stablehlo.return %2 : tensor<ROWSx4xf32>
+  }, {
+    %2 = stablehlo.logistic %x : tensor<ROWSx4xf32>
+    stablehlo.return %2 : tensor<ROWSx4xf32>
+  }) : (tensor<i32>) -> tensor<ROWSx4xf32>
+  %1 = stablehlo.reduce(%0 init: %none) applies stablehlo.add across dimensions = [1] : (tensor<ROWSx4xf32>, tensor<f32>) -> tensor<ROWSxf32>
+  %3 = stablehlo.reshape %1 : (tensor<ROWSxf32>) -> tensor<ROWSx1xf32>
+  %4 = stablehlo.constant dense<4.0> : tensor<f32>
+  %5 = stablehlo.broadcast_in_dim %4, dims = [] : (tensor<f32>) -> tensor<ROWSx1xf32>
+  %6 = stablehlo.divide %3, %5 : tensor<ROWSx1xf32>
+  return %6 : tensor<ROWSx1xf32>
+}
+"""
+"""The mean of sigmoids, in a branch."""
+
+
+def _chosen_graph(x: Any) -> dict[str, Any]:
+    text = _CHOSEN.replace("ROWS", str(x.shape[0]))
+    module = read_module(text.encode(), "x").bytecode
+    (found,) = call_module(module, [x], [("float32", (x.shape[0], 1))])
+    return {"y": found}
+
+
+_WIDE = np.random.default_rng(6).normal(size=(4, 4096)).astype(np.float32) / 100
+_LONG = np.random.default_rng(7).normal(size=(4096, 4)).astype(np.float32) / 2
+
+
+def _long(x: Array, multiply: Callable[[Array, Array], Array] = np.matmul) -> Arrays:
+    """Exponentials of sums of 4096 products, which show the last places of these."""
+    total = multiply(x @ _WIDE + 1, _LONG)
+    return {"y": np.exp(total, dtype=np.float32)}
+
+
+def _one_by_one(x: Array, weights: Array) -> Array:
+    """A product of matrices as a loop in float32 adds it up."""
+    return np.array([np.cumsum(row[:, None] * weights, 0, np.float32)[-1] for row in x])
+
+
+def long_sums(x: Array) -> dict[str, float]:
+    """How far a right library is from float64, relative to the usual tolerance, and to what rounding may move it."""
+    model = Model(_long, lambda x: {"y": tf.exp((x @ _WIDE + 1.0) @ _LONG)})
+    judged = judge(model, x)
+    wide = (x.astype(np.float64) @ _WIDE + 1) @ _LONG.astype(np.float64)
+    exact = np.exp(wide)
+    error = np.abs(_long(x, _one_by_one)["y"] - exact).max(1)
+    allowed = 4 * np.reshape(judged["noise"]["noise/4/y"], (-1, exact.size // 4)).max(1)
+    return {
+        "of tolerance": float((error / (1e-5 * exact.max(1))).max()),
+        "of allowed": float((error / np.broadcast_to(allowed, error.shape)).max()),
+    }
+
+
 def _product(x: Array, weights: Array = WEIGHTS) -> Arrays:
     return {"y": x @ weights}
 
@@ -142,6 +201,9 @@ MODELS = {
     "half": Model(
         lambda x: {"y": np.tanh(x.astype(np.float16) @ WEIGHTS.astype(np.float16)).astype(np.float32)},
         lambda x: {"y": tf.cast(tf.tanh(tf.cast(x, tf.float16) @ WEIGHTS.astype(np.float16)), tf.float32)},
+    ),
+    "chosen": Model(
+        lambda x: {"y": (1 / (1 + np.exp(-x))).mean(1, keepdims=True, dtype=np.float32)}, _chosen_graph
     ),
     "shares": Model(
         lambda x: {"y": (1 / (1 + np.exp(20 - x @ WEIGHTS))).astype(np.float32)},
@@ -191,6 +253,43 @@ def independence() -> list[bool]:
     return [verdict.reason is None for verdict in found]
 
 
+def fits() -> dict[str, Any]:
+    """What rows that are evaluated a few at a time give, and how many are evaluated at once."""
+    random = np.random.default_rng(1)
+    rows, other = (
+        Rows({"x": random.normal(size=(19, 4)).astype(np.float32)}, frozenset({"x"})) for _ in "ab"
+    )
+    most = 0
+
+    def evaluate(arrays: Arrays) -> Arrays:
+        nonlocal most
+        most = max(most, len(arrays["x"]))
+        return {"y": arrays["x"] @ WEIGHTS}
+
+    few, at_once = check_few_rows(evaluate, rows, other, 4, (1, 3, 16, 19), lambda *_: False), most
+    assert few is not None
+    outputs, verdict = few
+    expected = evaluate(rows.arrays)["y"]
+    mixed = check_few_rows(
+        lambda arrays: {"y": arrays["x"] - arrays["x"].mean(0)},
+        rows,
+        other,
+        4,
+        (1, 19),
+        lambda *_: False,
+    )
+    large = Model(_product, lambda x: {"y": tf.reduce_max(tf.tile(x, [1, 1 << 22]), 1)})
+    bytes_of_rows = np.zeros((19, 1 << 14), np.float32)
+    return {
+        "same": all(np.allclose(outputs[n]["y"], expected[:n]) for n in (1, 3, 16, 19)),
+        "leading": verdict.leading_per_row,
+        "mixed": mixed is None,
+        "small": fitting_rows(large, rows),
+        "large": fitting_rows(large, Rows({"x": bytes_of_rows}, frozenset({"x"}))),
+        "at_once": at_once,
+    }
+
+
 def main() -> None:
     x = np.random.default_rng(3).normal(size=(4, 4)).astype(np.float32)
     with_zeros = x.copy()
@@ -198,7 +297,8 @@ def main() -> None:
     found = {
         name: judge(model, with_zeros if name == "nan" else x) for name, model in MODELS.items()
     }
-    sys.stdout.write(json.dumps({**found, "independence": independence()}))
+    more = {"independence": independence(), "long": long_sums(x), "fits": fits()}
+    sys.stdout.write(json.dumps({**found, **more}))
 
 
 if __name__ == "__main__":

@@ -44,6 +44,21 @@ def test_all_rows_of_calls_are_evaluated_in_pieces_of_the_same_shape() -> None:
     assert pieces.first(calls[0])["x"].shape == (3,)
 
 
+def test_rows_that_are_the_same_are_evaluated_once() -> None:
+    pieces = find_pieces(_LARGE, _summary(), 7)
+    seen: list[float] = []
+
+    def evaluate(calls: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+        seen.extend(value for call in calls for value in call["x"])
+        return [{"y": c["x"] * 2, "z": c["x"].repeat(2, 0)} for c in calls]
+
+    x = np.array([3.0, 5, 3, 4, 5, 3, 3])
+    (found,) = pieces.run(evaluate, [{"x": x}])
+    assert seen == [3, 5, 4]
+    np.testing.assert_array_equal(found["y"], 2 * x)
+    np.testing.assert_array_equal(found["z"], x.repeat(2))
+
+
 @pytest.mark.parametrize(
     ("elements", "independent"), [(1 << 20, True), (_LARGE, False)], ids=["small", "dependent"]
 )

@@ -32,6 +32,7 @@ from ..loaded.base import TENSORFLOW, Arrays, LoadedModel, StatefulModel, framew
 from ..loaded.rows_first import innermost
 from .boundary_inputs import LARGE, boundary_inputs
 from .differences import compare, explain, is_finite
+from .fitting import fitting
 from .row_noise import RowNoise
 from .rows import Evaluate, Rows, find_influence
 from .truth.double import widen_graph
@@ -121,7 +122,8 @@ def evaluate_boundary(
     if restore is not None:
         restore()
     if summary.independent and evaluated:
-        summary = _test_neighbours(loaded, evaluate, inputs, summary, request, evaluated)
+        most = fitting(graph.largest, count)
+        summary = _test_neighbours(loaded, evaluate, inputs, summary, request, evaluated, most)
     summary = summary.model_copy(update={"boundary_rows": count})
     graph.split(summary)
     kept = _judge(loaded, graph, evaluated, summary, boundary)
@@ -164,10 +166,11 @@ def _test_neighbours(
     summary: Reference,
     request: ReferenceRequest,
     evaluated: list[_Evaluated],
+    most: int,
 ) -> Reference:
-    """The summary, with the reason if extreme rows change others."""
+    """The summary, with the reason if extreme rows change others, of which at most so many are evaluated at once."""
     batched = frozenset(summary.batched_inputs)
-    count = max(2, summary.rows[-1])
+    count = max(2, min(summary.rows[-1], most))
     # Two alike, so that each is beside ordinary rows; the most extreme kinds are the last.
     picked = [evaluated[-1 - i // 2 % len(evaluated)].inputs for i in range(count)]
     extreme = {
@@ -196,9 +199,7 @@ class _Graph:
 
     def split(self, summary: Reference) -> None:
         """Evaluates few rows at once from now on if the graph is large."""
-        self._pieces = find_pieces(
-            largest_value(self._frozen.graph_def), summary, summary.boundary_rows
-        )
+        self._pieces = find_pieces(self.largest, summary, summary.boundary_rows)
         if self._pieces.is_split:
             self._frozen = self._freeze(self._pieces.first(self._given))
 
@@ -210,6 +211,11 @@ class _Graph:
         shapes = {name: array.shape for name, array in inputs.items()}
         graph = self._loaded.graph(shapes)
         return freeze_graph(graph, shapes, keep_state=self._request.keep_state)
+
+    @cached_property
+    def largest(self) -> int:
+        """The elements of the largest value, for the rows that are given."""
+        return largest_value(self._frozen.graph_def)
 
     @cached_property
     def unusable(self) -> str | None:

@@ -21,7 +21,8 @@ from .drawn_inputs import draw_inputs
 _SECONDS = 0.05
 """How long each number of rows is timed, after a call that counts for nothing."""
 _SLOW = 3.0
-"""Seconds of a call after which larger numbers of rows are left out."""
+"""Seconds that a call may take, by the time of each row in one before; larger numbers of rows are left out. They would need
+much memory, too."""
 _MAX_GRAPH = 500 << 20
 """Bytes: the graph is in memory once more while it is timed."""
 
@@ -45,11 +46,13 @@ def time_framework(loaded: LoadedModel, request: ReferenceRequest) -> FrameworkT
     missing = None
     try:
         timed = _choose(loaded, request)
+        row = 0.0
         for rows in request.batch_sizes or (1,):
+            if rows * row > _SLOW:
+                break
             seconds = timed(_inputs(loaded, request, rows))
             times.append(FrameworkTime(rows=rows, nanoseconds=round(seconds * 1e9, 1)))
-            if seconds > _SLOW:
-                break
+            row = seconds / rows
     except Exception as error:  # noqa: BLE001 - of any class: the wheel does not depend on it
         missing = one_line(first_line(error))
     return FrameworkTimes(framework=by, cpu=cpu, times=tuple(times), missing=missing)

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ....accuracy import NOTABLE, INEXACT, Deviation, Truth
+from ....accuracy import INEXACT, NOTABLE, Deviation, Truth
 from ....errors import UnsupportedModelError
 from ....model.measuring import difference, measure, widen
 from ....model.reference_result import (

@@ -99,7 +99,6 @@ class _Bounds:
             return math.prod(known) if value.op == "multiply" else sum(known)
         return None
 
-
     def _of_mean(self, value: Value, depth: int) -> float | None:
         """The bound of a sum that is divided by how many there are."""
         whole, number = _pair(value, "divide")
@@ -324,10 +323,14 @@ class _Module:
             return Value("constant", _splat(op), list, (self, path, name))
         if kind in ("case", "if"):
             taken = [
-                partial(self._branch, function, arguments, (*path, name, str(number)), region, index)
+                partial(
+                    self._branch, function, arguments, (*path, name, str(number)), region, index
+                )
                 for number, region in enumerate(op.regions)
             ]
-            return Value("choice", None, lambda: [branch() for branch in taken], (self, path, name, index))
+            return Value(
+                "choice", None, lambda: [branch() for branch in taken], (self, path, name, index)
+            )
         if kind == "reduce":
             applied = op.text.partition("applies stablehlo.")[2].partition(" ")[0]
             made = _REDUCED.get(applied, "")

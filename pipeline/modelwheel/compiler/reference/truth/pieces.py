@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,7 @@ class Pieces:
 
     def first(self, inputs: Arrays) -> Arrays:
         """The first call, which has the shapes of all."""
-        return next(self._cut(inputs))
+        return next(self._cut(inputs, self.count))
 
     def run(self, evaluate: Evaluate, calls: Iterable[Arrays]) -> list[Arrays]:
         """The outputs of calls of all rows, from a function that evaluates calls of few.
@@ -66,25 +67,53 @@ class Pieces:
             )
         if not self.is_split:
             return evaluate(list(calls))
-        cut = [list(self._cut(inputs)) for inputs in calls]
+        calls = list(calls)
+        places = [self._distinct(inputs) for inputs in calls]
+        cut = [
+            list(self._cut(self._take(inputs, firsts), len(firsts)))
+            for inputs, (firsts, _) in zip(calls, places, strict=True)
+        ]
         results = iter(evaluate([piece for pieces in cut for piece in pieces]))
-        return [self._join([next(results) for _ in pieces]) for pieces in cut]
+        return [
+            self._join([next(results) for _ in pieces], of)
+            for pieces, (_, of) in zip(cut, places, strict=True)
+        ]
 
-    def _cut(self, inputs: Arrays) -> Iterator[Arrays]:
+    def _distinct(self, inputs: Arrays) -> tuple[list[int], list[int]]:
+        """The first of each rows that are the same, and for every row which of these it is: each is evaluated once."""
+        known: dict[bytes, int] = {}
+        firsts, of = list[int](), list[int]()
+        for row in range(self.count):
+            content = sha256()
+            for name in sorted(self.batched):
+                content.update(np.asarray(inputs[name][row]).tobytes())
+            number = known.setdefault(content.digest(), len(known))
+            if number == len(firsts):
+                firsts.append(row)
+            of.append(number)
+        return firsts, of
+
+    def _take(self, inputs: Arrays, rows: list[int]) -> Arrays:
+        if len(rows) == self.count:
+            return inputs
+        return {name: a[rows] if name in self.batched else a for name, a in inputs.items()}
+
+    def _cut(self, inputs: Arrays, count: int) -> Iterator[Arrays]:
         """Rows of the last call that are missing are its last row again."""
-        for first in range(0, self.count, self.rows):
+        for first in range(0, count, self.rows):
             yield {
                 name: _part(array, first, self.rows) if name in self.batched else array
                 for name, array in inputs.items()
             }
 
-    def _join(self, outputs: Sequence[Arrays]) -> Arrays:
-        return {
-            name: np.concatenate([output[name] for output in outputs])[
-                : self.count * self.leading[name]
-            ]
-            for name in outputs[0]
-        }
+    def _join(self, outputs: Sequence[Arrays], of: list[int]) -> Arrays:
+        joined = {}
+        for name in outputs[0]:
+            values = np.concatenate([output[name] for output in outputs])
+            rows = self.leading[name]
+            places = [rows * number + place for number in of for place in range(rows)]
+            joined[name] = values[places]
+        return joined
 
 
 def find_pieces(elements: int, summary: Reference, rows: int) -> Pieces:
