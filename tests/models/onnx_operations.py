@@ -304,7 +304,7 @@ def quantized() -> Iterator[Case]:
     )
     yield case("DequantizeLinear", a, w=(np.float32(0.02), np.uint8(113)))
     yield case("DynamicQuantizeLinear", random(3, 8), n=3)
-    yield case("DynamicQuantizeLinear", np.zeros((3, 8), np.float32), n=3)
+    yield case("DynamicQuantizeLinear", np.zeros((3, 8), np.float32), to="of zeros", n=3)
     yield case("MatMulInteger", a, w=(b, np.uint8(7), np.int8(-3)))
     scale = (
         np.float32(0.02),
