@@ -12,7 +12,16 @@ from dataclasses import dataclass
 from itertools import chain
 
 from ..dtypes import ElementType
-from ..program.ops import Branches, Conditional, Convolution, Dot, Pooling, Scaling, While
+from ..program.ops import (
+    Branches,
+    Conditional,
+    Convolution,
+    Dot,
+    Pooling,
+    Scaling,
+    VolumePooling,
+    While,
+)
 from ..program.program import Program
 from ..program.steps import Step
 from ..program.strip_layers import products
@@ -105,7 +114,7 @@ def _least_part(step: Step, *, in_loop: bool) -> float:
     op = step.op
     if in_loop:
         return _MODEL.part_in_a_loop
-    if isinstance(op, Pooling | Scaling):
+    if isinstance(op, Pooling | VolumePooling | Scaling):
         return _MODEL.light_part
     if isinstance(op, Dot) and dot_axes(step, op).out[1].size == 1:
         return _MODEL.part_of_a_row

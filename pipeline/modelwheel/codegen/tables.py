@@ -91,9 +91,10 @@ def pooling_values(op: Pooling, in_size: Sequence[int], in_step: int, output: Vi
         op: The operation.
         in_size: Rows and columns of the input.
         in_step: The stride of the columns of the input.
-        output: [batch, rows, columns, features].
+        output: [batch, rows, columns, features], with planes behind the batch for volumes.
     """
-    batch, *out_size, features = output.shape
+    batch, *_, rows, columns, features = output.shape
+    out_size = rows, columns
     return [
         *reducer(op),
         batch,

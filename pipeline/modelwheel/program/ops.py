@@ -234,6 +234,20 @@ class Pooling(Op):
     """What the result is multiplied by."""
 
 
+class VolumePooling(Op):
+    """A pooling of volumes [batch, planes, rows, columns, features]."""
+
+    INPUTS = (Role("input", rank=5),)
+    OUTPUTS = (Role("output", rank=5),)
+    DIVISIBLE = True
+    kind: Literal["volume_pooling"] = "volume_pooling"
+    plane: Pooling
+    """How windows slide in a plane."""
+    window: int
+    stride: int
+    pad_low: int
+
+
 class RowReduction(Op):
     """The largest 32-bit float or the sum of each window of the rows of a matrix; windows follow each other.
 

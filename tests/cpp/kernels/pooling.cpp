@@ -68,6 +68,60 @@ void check(Random &random, const Pooling &p) {
   check_ranges(random, p, in, out);
 }
 
+/// A volume is the pooling of its planes one after the other: of all taps of a window, those of the first plane come
+/// first.
+template <class T>
+T expected_of_volume(const VolumePooling &v, const Buffer<T> &in, std::int64_t volume, std::int64_t z,
+                     const std::int64_t (&at)[2], std::int64_t f) {
+  const Pooling &p = v.plane;
+  T total = static_cast<T>(p.initial);
+  for (std::int64_t k = 0; k < v.window; ++k) {
+    const std::int64_t plane = z * v.stride + k - v.pad_low;
+    if (plane < 0 || plane >= v.in_size) continue;
+    Pooling next = p;
+    next.initial = static_cast<double>(total);
+    next.factor = 1;
+    total = expected(next, in, volume * v.in_size + plane, at, f);
+  }
+  return total * static_cast<T>(p.factor);
+}
+
+template <class T>
+void check_volume(Random &random, const VolumePooling &v) {
+  const Pooling &p = v.plane;
+  Buffer<T> in(p.batch * v.in_size * p.in_size[0] * p.in_size[1] * p.in_step);
+  Buffer<T> out(p.batch * v.out_size * p.out_size[0] * p.out_size[1] * p.features);
+  in.fill(random);
+  volume_pooling(v, in.data(), out.data());
+  std::int64_t wrong = 0, next = 0;
+  for (std::int64_t i = 0; i < p.batch; ++i)
+    for (std::int64_t z = 0; z < v.out_size; ++z)
+      for (std::int64_t y = 0; y < p.out_size[0]; ++y)
+        for (std::int64_t x = 0; x < p.out_size[1]; ++x)
+          for (std::int64_t f = 0; f < p.features; ++f, ++next)
+            if (!is_same(expected_of_volume(v, in, i, z, {y, x}, f), out[next])) ++wrong;
+  CHECK(wrong == 0);
+  Buffer<T> shared(out.size());
+  const OneThread thread(random, [](std::int64_t) { return std::size_t{0}; });
+  volume_pooling_in_parts(thread.shared(), v, in.data(), shared.data());
+  check_same_bits(out, shared);
+}
+
+template <class T>
+void test_volumes(std::uint64_t seed, int count) {
+  Random random(seed);
+  for (int i = 0; i < count; ++i) {
+    VolumePooling v{0, 0, 0, 0, 0, 0, random_pooling(random, 6, 6)};
+    v.batch = v.plane.batch;
+    v.in_size = random.integer(1, 6);
+    v.window = random.integer(1, 4);
+    v.out_size = random.integer(1, 5);
+    v.stride = random.integer(1, 3);
+    v.pad_low = random.integer(-1, 3);
+    check_volume<T>(random, v);
+  }
+}
+
 template <class T>
 void test_random(std::uint64_t seed, int count) {
   Random random(seed);
@@ -85,7 +139,9 @@ void test_random(std::uint64_t seed, int count) {
 
 }  // namespace
 
-KERNEL_INSTANCES(pooling<float>)
+KERNEL_INSTANCES(pooling<float>, volume_pooling<float>)
+
+KERNEL_TEST(volume_pooling) { test_volumes<float>(62, 200); }
 
 KERNEL_TEST(pooling) {
   test_random<float>(60, 400);

@@ -210,6 +210,24 @@ def test_a_pooling_is_a_table_and_a_call() -> None:
     assert writer.tables[-1].endswith(" {0, 1}, 8, 1.0, 1.0, true, 0.0};")
 
 
+def test_volumes_have_a_table_of_their_own() -> None:
+    plane = ops.Pooling(
+        reducer="maximum", initial=None, window=(3, 2), stride=(2, 2), pad_low=(0, 1)
+    )
+    op = ops.VolumePooling(plane=plane, window=2, stride=3, pad_low=1)
+    views = dense((2, 4, 5, 6, 8), 0), dense((2, 2, 2, 3, 8), 1)
+    step = Step(op=op, inputs={"input": views[0]}, outputs={"output": views[1]})
+    writer = _writer()
+    (call,) = writer.write([step])
+    assert call == "  volume_pooling<float>(b_volumepooling_0, as<const float>(a0), as<float>(a1));"
+    (table,) = writer.tables
+    assert table.startswith(
+        "constexpr VolumePooling b_volumepooling_0 = {2, 4, 2, 2, 3, 1, {Reducer::kMaximum,"
+    )
+    assert table.endswith(" 2, 8, {5, 6}, {3, 2}, {2, 3}, {2, 2}, {0, 1}, 8, 1.0, 1.0}};")
+    assert writer.headers == {"pooling/volume.h"}
+
+
 def test_pixels_of_a_pooling_may_be_part_of_larger_ones() -> None:
     pool = pooling(part(0, size=240), part(1))
     wide = pool.inputs["input"].model_copy(update={"strides": (48, 24, 12, 1)})
@@ -260,17 +278,36 @@ def test_a_copy_of_rows_is_a_table_and_a_call(rows: int) -> None:
     step = Step(op=ops.Copy(), inputs={"source": source}, outputs={"destination": columns})
     writer = _writer()
     (call,) = writer.write([step])
-    assert call == "  copy_rows<float>(b_copyrows_0, as<const float>(a0), as<float>(a1 + 16));"
-    assert writer.tables == [f"constexpr CopyRows b_copyrows_0 = {{{rows}, 8, 12}};"]
-    assert writer.headers == {"elementwise/copy_rows.h"}
-
-
-def test_a_copy_of_columns_is_refused() -> None:
-    step = Step(
-        op=ops.Copy(),
-        inputs={"source": array((5, 8), (0, 1))},
-        outputs={"destination": dense((5, 8), 1)},
+    if rows == 1:
+        assert call == "  std::memcpy(a1 + 16, a0, 32);"
+        return
+    assert call == "  rearrange<float>(b_rearrangement_0, as<const float>(a0), as<float>(a1 + 16));"
+    (table,) = writer.tables
+    assert table.endswith(
+        "= {1, 0, 0, {1, 1, 1, 1, 5, 8}, {0, 0, 0, 0, 8, 1}, {0, 0, 0, 0, 12, 1}};"
     )
+    assert writer.headers == {"elementwise/rearrange.h"}
+
+
+def test_a_copy_in_another_order_is_a_table_and_a_call() -> None:
+    """Of the last two axes, one is along neighbours in the result and the other along those in the source."""
+    turned = array((2, 4, 5, 3), (2, 1, 3, 0))
+    step = Step(
+        op=ops.Copy(), inputs={"source": turned}, outputs={"destination": dense((2, 4, 5, 3), 1)}
+    )
+    writer = _writer()
+    (call,) = writer.write([step])
+    assert call == "  rearrange<float>(b_rearrangement_0, as<const float>(a0), as<float>(a1));"
+    (table,) = writer.tables
+    assert table.endswith(
+        "= {1, 0, 0, {1, 1, 1, 2, 20, 3}, {0, 0, 0, 60, 1, 20}, {0, 0, 0, 60, 3, 1}};"
+    )
+
+
+def test_a_copy_of_bytes_with_gaps_is_refused() -> None:
+    gaps = array((5, 8), (0, 1), element_type=ElementType.UINT8)
+    plain = array((5, 8), (1, 0), 1, element_type=ElementType.UINT8)
+    step = Step(op=ops.Copy(), inputs={"source": gaps}, outputs={"destination": plain})
     with pytest.raises(UnsupportedProgramError, match="an array with gaps"):
         _writer().write([step])
 

@@ -231,6 +231,56 @@ def test_heads_are_read_where_they_are() -> None:
     )
 
 
+def _cut(name: str, heads: str, first: int, depth: int) -> tuple[tuple[str, str], ...]:
+    """Queries, keys or values that are columns of one product of all of them."""
+    rows, width = ("8" if name == "queries" else "128"), 3 * depth
+    return (
+        (f"product = f32[{rows},{width}] parameter(0)\n  bias = f32[3,{depth}] parameter(1)\n  split = f32[2,{heads},3,{depth}] bitcast(product)\n  biases = f32[2,{heads},3,{depth}] broadcast(bias), dimensions={{2,3}}\n  sum = f32[2,{heads},3,{depth}] add(split, biases)",
+         f"product = f32[128,57] parameter(0)\n  bias = f32[57] parameter(1)\n  biases = f32[128,57] broadcast(bias), dimensions={{1}}\n  all = f32[128,57] add(product, biases)\n  cut = f32[128,{width}] slice(all), slice={{[0:128], [{first}:{first + width}]}}\n  sum = f32[2,64,3,{depth}] bitcast(cut)"),
+    )  # fmt: skip
+
+
+ONE_PRODUCT = (
+    *_cut("queries", "4", 0, 6),
+    *_cut("keys", "64", 18, 6),
+    *_cut("values", "64", 36, 7),
+    ("2,3,4,", "2,3,64,"), ("f32[2,3,4]", "f32[2,3,64]"), ("2,4,3,7]", "2,64,3,7]"),
+    ("xq = f32[8,8]", "xq = f32[128,8]"), ("wq = f32[8,18]", "wq = f32[8,57]"), ("bq = f32[3,6]", "bq = f32[57]"),
+    ("vq = f32[8,18]", "vq = f32[128,57]"), ("fusion(vk, bk)", "fusion(vq, bq)"),
+    ("fusion(vv, bv)", "fusion(vq, bq)"), ("f32[8,21] bitcast", "f32[128,21] bitcast"),
+    ("f32[8,21] fusion", "f32[128,21] fusion"), ("y = f32[8,8]", "y = f32[128,8]"), ("(f32[8,8])", "(f32[128,8])"),
+)  # fmt: skip
+"""Queries, keys and values are columns of one product, as one matrix of weights for all three makes them."""
+
+
+def test_one_product_may_be_queries_keys_and_values() -> None:
+    """Heads cut out of one dot + bias => one dot {shift}, and attention that reads its rows"""
+    lines = [line for line in _lines(*ONE_PRODUCT) if "shift=" in line or " = attention " in line]
+    finished, attention = (re.sub(r"%\d+ ", "", line.split(" = ")[1]) for line in lines)
+    assert finished == (
+        "dot f32[128,8], f32[8,57], shift=f32[57] {lhs_contracting=[1], rhs_contracting=[0], epilogue={}}"
+    )
+    assert attention == (
+        "attention f32[2,3,64,6]{3648,6,57,1}, f32[2,3,64,6]{3648,6,57,1}@18, "
+        "f32[2,3,64,7]{3648,7,57,1}@36 {scale=0.5}"
+    )
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        # Values have a bias of their own, or somebody else reads the product.
+        [("v = f32[2,3,64,7] fusion(vq, bq)", "own = f32[57] parameter(11)\n  v = f32[2,3,64,7] fusion(vq, own)")],
+        [("ROOT results = (f32[128,8]) tuple(y)", "other = f32[128,57] negate(vq)\n  ROOT results = (f32[128,8]) tuple(y)")],
+    ],
+)  # fmt: skip
+def test_a_product_of_several_has_one_epilogue(change: list[tuple[str, str]]) -> None:
+    lines = _lines(*ONE_PRODUCT, *change)
+    assert not any("shift=" in line for line in lines)
+    (attention,) = (line for line in lines if " = attention " in line)
+    assert "@" not in attention
+
+
 def test_queries_and_keys_may_be_the_same() -> None:
     """dot(heads, heads): the product that both are is finished once."""
     same = (

@@ -133,6 +133,19 @@ def test_a_sequence_is_an_image_with_one_column() -> None:
     )
 
 
+def test_the_windows_of_volumes() -> None:
+    """reduce-window of [2,4,5,6,8] => volume_pooling"""
+    windows = "size=1x2x3x2x1 stride=1x2x2x2x1 pad=0_0x1_0x0_0x1_0x0_0"
+    volumes = _line(
+        IMAGES, ("f32[2,5,6,8]", "f32[2,4,5,6,8]"), ("f32[2,2,3,8]", "f32[2,2,2,3,8]"),
+        ("size=1x3x2x1 stride=1x2x2x1 pad=0_0x0_0x1_0x0_0", windows),
+    )  # fmt: skip
+    assert volumes == (
+        "%1 f32[2,2,2,3,8] = volume_pooling %0 f32[2,4,5,6,8] {plane={reducer=maximum, initial=null, "
+        "window=[3,2], stride=[2,2], pad_low=[0,1]}, window=2, stride=2, pad_low=1}"
+    )
+
+
 def test_sums_begin_with_a_number() -> None:
     assert "{reducer=sum, initial=0.0, " in _line(IMAGES, *_SUM)
     assert _stays(IMAGES, _SUM[0])
@@ -208,6 +221,17 @@ def test_a_mean_of_images_is_a_pooling_with_a_factor() -> None:
     assert _line(MEAN) == (
         "%1 f32[2,1,1,8] = pooling %0 f32[2,5,6,8] "
         "{reducer=sum, initial=0.0, window=[5,6], stride=[1,1], pad_low=[0,0], factor=0.25}"
+    )
+
+
+def test_a_mean_may_be_of_multiples() -> None:
+    """reduce of x * factor => pooling {in_factor}: the end of a hard swish, which the layer before computes but for this."""
+    sixth = (
+        "sixth = f32[] constant(0.125)\n  sixths = f32[2,5,6,8] broadcast(sixth), dimensions={}\n"
+        "  parts = f32[2,5,6,8] multiply(x, sixths)\n  sums = f32[2,8] reduce(parts, zero)"
+    )
+    assert "in_factor=0.125, factor=0.25}" in _line(
+        MEAN, ("sums = f32[2,8] reduce(x, zero)", sixth)
     )
 
 

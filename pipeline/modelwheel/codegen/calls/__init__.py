@@ -32,6 +32,7 @@ CALLS: Mapping[type[ops.Op], Call] = {
     ops.Convolution: Call(convolution.write, convolution.library),
     ops.Strips: Call(strips.write, strips.library),
     ops.Pooling: Call(reductions.write_pooling, reductions.pooling_library),
+    ops.VolumePooling: Call(reductions.write_volume_pooling, reductions.pooling_library),
     ops.RowReduction: Call(reductions.write_row_reduction),
     ops.Mask: Call(mask.write),
     ops.Attention: Call(attention.write, attention.library),

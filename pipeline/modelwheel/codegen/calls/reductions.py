@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...program.ops import Pooling, RowReduction
+from ...program.ops import Pooling, RowReduction, VolumePooling
 from ...program.steps import Step
-from ..cpp import elements, kernel_call
+from ..cpp import braces, elements, kernel_call
 from ..library import compiled
 from ..tables import pooling_values, reducer
 from ..writer import StepWriter
@@ -18,12 +18,27 @@ def write_pooling(writer: StepWriter, step: Step, op: Pooling) -> Iterator[str]:
     in_size, column_stride = source.shape[1:3], source.strides[2]
     table = writer.table("Pooling", pooling_values(op, in_size, column_stride, target))
     writer.headers.add("pooling/pooling.h")
+    yield _pooling_call(writer, step, "pooling", writer.shape(step, table, "Pooling::batch"))
+
+
+def write_volume_pooling(writer: StepWriter, step: Step, op: VolumePooling) -> Iterator[str]:
+    """A call of `volume_pooling`."""
+    source, target = step.inputs["input"], step.outputs["output"]
+    values = pooling_values(op.plane, source.shape[2:4], source.strides[3], target)
+    planes = source.shape[1], op.window, target.shape[1], op.stride, op.pad_low
+    table = writer.table("VolumePooling", [target.shape[0], *planes, braces(values)])
+    writer.headers.add("pooling/volume.h")
+    shape = writer.shape(step, table, "VolumePooling::batch")
+    yield _pooling_call(writer, step, "volume_pooling", shape)
+
+
+def _pooling_call(writer: StepWriter, step: Step, kernel: str, shape: str) -> str:
     if (parts := writer.parts(step)) > 1:
         writer.headers.add("pooling/parts.h")
         writer.scratch.parts.append("0")
-    shape = writer.shape(step, table, "Pooling::batch")
-    operands = f"{shape}, {elements(source)}, {elements(target, written=True)}"
-    yield f"{kernel_call('pooling', '<float>', parts)}{operands});"
+    target = elements(step.outputs["output"], written=True)
+    operands = f"{shape}, {elements(step.inputs['input'])}, {target}"
+    return f"{kernel_call(kernel, '<float>', parts)}{operands});"
 
 
 def pooling_library(_: Step) -> Iterator[str]:

@@ -20,6 +20,7 @@ from ..ir.hlo import Module
 from ..ir.lift import lift
 from .attention import FuseAttention
 from .counted_loops import CountLoops
+from .element_moves import DecodeMoves
 from .elementwise_chains import ChainElementwise
 from .embedding_bags import FuseEmbeddingBags
 from .erase_dead import EraseDead
@@ -60,6 +61,7 @@ PIPELINE: tuple[Pass, ...] = (
     HoistProducts(),  # Chains may read any part of their results, XLA's kernels only aligned ones.
     FuseEmbeddingBags(),  # Looks for steps that are decoded already: anywhere before the last.
     DecodeScalings(),  # Kernels that are left here are part of no product and of no chain.
+    DecodeMoves(),  # Likewise; and attention reads what kernels have moved where it was.
     SumInResults(),  # Before strips and branches are made, whose memory it is otherwise.
     ChainStrips(),  # Convolutions are final: they have their epilogues, and loops their windows.
     ForkBranches(),  # Loops and the products before them are final.

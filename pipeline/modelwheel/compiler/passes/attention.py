@@ -20,7 +20,7 @@ and copies, the memory is read that XLA's kernel writes. Bits: sums are in the o
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...dtypes import ElementType
@@ -123,6 +123,8 @@ class _Part:
     """The product that they are, which nothing else reads."""
     finished: Node | None = None
     """What takes the place of both, with an epilogue."""
+    is_shared: bool = False
+    """Other kernels move the product too; it keeps its place."""
     factor: float = 1.0
     """The kernel has multiplied it by this."""
 
@@ -134,8 +136,13 @@ def _part(
     source: Source,
     shape: tuple[int, ...],
     axes: Sequence[int],
+    *,
+    shares: bool,
 ) -> _Part:
-    """An operand of a product: where it is, or was before a kernel has moved it."""
+    """An operand of a product: where it is, or was before a kernel has moved it.
+
+    With `shares`, the kernel need not be the only one that moves a product.
+    """
     operand = reader.inputs[side]
     view = operand.view
     plain = _Part(
@@ -147,13 +154,16 @@ def _part(
     if not nodes.read_only_by(kernel, [reader]):
         return plain
     if source.fusion is not None:
-        match = _finished(nodes, kernel, source)
+        match = _finished(nodes, kernel, source, shares=shares)
         if match is None:
             return plain
         product, finished = match
         result = finished.outputs["out"]
         where = heads_of(result.view.slice, strides.start, strides.steps, axes, shape)
-        return _Part(Operand(result.value, where), kernel, product, finished, source.factor)
+        is_shared = result.value in product.values
+        return _Part(
+            Operand(result.value, where), kernel, product, finished, is_shared, source.factor
+        )
     if len(kernel.inputs) != 1:
         return plain
     (before,) = kernel.inputs.values()
@@ -176,8 +186,13 @@ def _moves(kernel: Node, operand: Operand) -> bool:
     )
 
 
-def _finished(nodes: _Nodes, kernel: Node, source: Source) -> tuple[Node, Node] | None:
-    """The product that a kernel moves, and it with an epilogue, whose result has the place of the kernel's."""
+def _finished(
+    nodes: _Nodes, kernel: Node, source: Source, *, shares: bool
+) -> tuple[Node, Node] | None:
+    """The product that a kernel moves, and it with an epilogue, whose result has the place of the kernel's.
+
+    With `shares`, others may read the product: then the result stays where it is.
+    """
     fusion = source.fusion
     assert fusion is not None
     for number, operand in enumerate(kernel.inputs.values()):
@@ -186,17 +201,69 @@ def _finished(nodes: _Nodes, kernel: Node, source: Source) -> tuple[Node, Node] 
             continue
         if product.op.epilogue or product.region is not kernel.region:
             continue
-        if not nodes.is_only_read_once(operand.value):
+        is_own = nodes.is_only_read_once(operand.value)
+        if not is_own and not shares:
             continue
         parts = read_parts(nodes.graph, product, kernel, fusion, number, source.node)
         if not parts:
             continue
         (result,) = kernel.outputs.values()
         plain = Result(result.value, result.view)
-        finished = Finish(nodes.graph, product, parts, kernel).at(plain)
+        own = Finish(nodes.graph, product, parts, kernel)
+        finished = own.at(plain) if is_own else own.in_place()
         if finished is not None:
             return product, finished
     return None
+
+
+def _agree(nodes: _Nodes, parts: Iterable[_Part]) -> bool:
+    """Whether each product that several kernels move has one epilogue in all of them, and no other readers."""
+    shared = [part for part in parts if part.is_shared]
+    for part in shared:
+        assert part.product is not None
+        assert part.finished is not None
+        others = [other for other in shared if other.product is part.product]
+        kernels = [other.kernel for other in others if other.kernel is not None]
+        forms = [(other.finished.op, other.finished.inputs) for other in others if other.finished]
+        if forms != [(part.finished.op, part.finished.inputs)] * len(others):
+            return False
+        if not nodes.read_only_by(part.product, kernels):
+            return False
+    return True
+
+
+@dataclass(frozen=True)
+class _Finish:
+    """A product that gets an epilogue."""
+
+    product: Node
+    kernels: tuple[Node, ...]
+    """Those that it does the work of."""
+    node: Node
+    """What takes the place of all."""
+
+    @classmethod
+    def of(cls, graph: Graph, parts: Iterable[_Part]) -> tuple[_Finish, ...]:
+        """All of some parts; queries and keys may be the same, and one product may be all three."""
+        moved: dict[Node, dict[Node, Node]] = {}
+        for part in parts:
+            if part.product is not None and part.kernel is not None and part.finished is not None:
+                moved.setdefault(part.product, {})[part.kernel] = part.finished
+        return tuple(
+            cls(product, tuple(kernels), _merged(graph, product, kernels))
+            for product, kernels in moved.items()
+        )
+
+
+def _merged(graph: Graph, product: Node, kernels: Mapping[Node, Node]) -> Node:
+    """The node that does what a product and the kernels behind it do; each has its own form of it."""
+    *_, form = kernels.values()
+    if len(kernels) == 1:
+        return form
+    assert isinstance(form.op, ops.Dot | ops.Convolution)
+    node = graph.merged(form.op, [product, *kernels])
+    node.inputs, node.outputs = form.inputs, form.outputs
+    return node
 
 
 # --- all of them --------------------------------------------------------------------------------------
@@ -211,22 +278,22 @@ class _Fusion:
     """That of attention, which is in no region yet."""
     gone: tuple[Node, ...]
     """Those that it replaces, in order; the last one puts the result where it is to be."""
-    finished: tuple[_Part, ...]
-    """The operands that are products with epilogues."""
+    finished: tuple[_Finish, ...]
+    """The products that become operands."""
     masks: Masks
 
     @property
     def replaced(self) -> list[Node]:
         """All nodes that go."""
-        others = (node for part in self.finished for node in (part.product, part.kernel))
-        return [*self.gone, *(node for node in others if node is not None)]
+        others = (node for one in self.finished for node in (one.product, *one.kernels))
+        return [*self.gone, *others]
 
     def is_possible(self) -> bool:
         """Whether all that is read is still there in the end, and the result is not written over it."""
         replaced, (output,) = self.replaced, self.node.outputs.values()
         if over_operands(self.node, output, replaced):
             return False
-        finished = [part.finished for part in self.finished if part.finished is not None]
+        finished = [one.node for one in self.finished]
         read = [operand for node in (self.node, *finished) for operand in node.inputs.values()]
         start = min(replaced, key=position)
         nodes = [node for node in between(start, self.gone[-1]) if node not in replaced]
@@ -241,12 +308,10 @@ class _Fusion:
     def apply(self) -> None:
         """Replaces the nodes."""
         self.masks.insert()
-        for part in self.finished:
-            assert part.product is not None
-            assert part.kernel is not None
-            assert part.finished is not None
-            self.graph.replace([part.product, part.kernel], part.finished)
+        # First: then nothing reads any more what kernels have moved.
         self.graph.replace(self.gone, self.node)
+        for one in self.finished:
+            self.graph.replace([one.product, *one.kernels], one.node)
 
 
 def _fusion(nodes: _Nodes, pv: Node) -> _Fusion | None:
@@ -269,10 +334,13 @@ def _fusion(nodes: _Nodes, pv: Node) -> _Fusion | None:
     masks = Masks.of(nodes.graph, nodes.by_name, softmax, first.out.shape)
     if masks is None:
         return None
-    parts = _parts(nodes, (qk, first, softmax.source), (pv, second, values))
-    # Queries and keys may be the same.
-    finished = {part.kernel: part for part in parts.values() if part.finished is not None}
-    moved = {part.kernel for part in parts.values() if part.kernel is not None} - set(finished)
+    sides = (qk, first, softmax.source), (pv, second, values)
+    parts = _parts(nodes, *sides, shares=True)
+    if not _agree(nodes, parts.values()):
+        parts = _parts(nodes, *sides, shares=False)
+    finished = _Finish.of(nodes.graph, parts.values())
+    moved = {part.kernel for part in parts.values() if part.kernel is not None}
+    moved -= {kernel for one in finished for kernel in one.kernels}
     last, output = _output(nodes, pv, second, instruction)
     gone = sorted({qk, *steps, *moved, pv, last}, key=position)
     op = ops.Attention(
@@ -283,7 +351,7 @@ def _fusion(nodes: _Nodes, pv: Node) -> _Fusion | None:
     node.operations = qk.operations + pv.operations
     node.inputs = {role: part.operand for role, part in parts.items()} | masks.operands
     node.outputs = {"output": output}
-    fusion = _Fusion(nodes.graph, node, tuple(gone), tuple(finished.values()), masks)
+    fusion = _Fusion(nodes.graph, node, tuple(gone), finished, masks)
     return fusion if fusion.is_possible() else None
 
 
@@ -291,6 +359,8 @@ def _parts(
     nodes: _Nodes,
     first: tuple[Node, HeadProduct, Instruction],
     second: tuple[Node, HeadProduct, Instruction],
+    *,
+    shares: bool,
 ) -> dict[str, _Part]:
     """Queries, keys and values.
 
@@ -298,6 +368,7 @@ def _parts(
         nodes: All nodes.
         first: The product of queries and keys: its node, it, and its instruction.
         second: That of shares and values: its node, it, and the instruction of the values.
+        shares: Whether several of them may be parts of one product.
     """
     (qk, scores, instruction), (pv, mixed, values) = first, second
     (*heads, rows, columns) = scores.out.shape
@@ -309,9 +380,11 @@ def _parts(
     value = mixed.rhs_axes(contracting_first=True)
     features = mixed.out.shape[-1]
     return {
-        "query": _part(nodes, qk, "lhs", queries, (*batch, rows, depth), query),
-        "key": _part(nodes, qk, "rhs", keys, (*batch, columns, depth), key),
-        "value": _part(nodes, pv, side, source_of(values), (*batch, columns, features), value),
+        "query": _part(nodes, qk, "lhs", queries, (*batch, rows, depth), query, shares=shares),
+        "key": _part(nodes, qk, "rhs", keys, (*batch, columns, depth), key, shares=shares),
+        "value": _part(
+            nodes, pv, side, source_of(values), (*batch, columns, features), value, shares=shares
+        ),
     }
 
 

@@ -14,8 +14,8 @@ fusion: where it is what the runtime's kernels can do to a product, in the same 
 What several nodes read, XLA finishes in each of them. Such a reader takes the finished value from memory instead, and if
 all of them do, nobody reads the product itself any more. So fusions are looked at from the last to the first.
 
-A mean, a padding for a pooling, or a product with a vector may come after that in the same fusion: the product finishes its
-values, and the rest of the kernel becomes a pooling or a product. So does a kernel that only multiplies by a number before a
+A mean, a padding for a pooling, a product with a vector, or moves may come after that in the same fusion: the product finishes
+its values, and the rest of the kernel becomes a pooling, a product or a copy. So does a kernel that only multiplies by a number before a
 pooling adds up: the pooling multiplies.
 
 When: always; with fewer than 4 columns XLA's kernel is faster, whose vectors run along all axes. Bits: the same but for fused
@@ -36,6 +36,8 @@ from ..ir.hlo import Instruction
 from ..ir.match import view_of
 from ..ir.ordering import between, may_pass, over_operands, piece_of, places
 from ..ir.product_ops import dot_op
+from ..ir.views import source_of
+from .element_moves import copy_of
 from .match.epilogue_parts import Named
 from .match.kernel_values import KernelValues, fusion_of, whole
 from .match.product_epilogues import Finish, read_parts
@@ -138,6 +140,8 @@ class _Join:
             return self._finish_padded(number, padding, pool)
         if (product := product_of_values(self.fusion)) is not None:
             return self._finish(number, product.dot.operands[product.values], self._vector(product))
+        if (moved := self._moved(number)) is not None:
+            return self._finish(number, *moved)
         return self._finish_all(number)
 
     # --- what the product computes ----------------------------------------------------------------
@@ -208,6 +212,15 @@ class _Join:
         inputs = {"input": self._floats(pooled.source)}
         view = View.dense(self.call.place, _FLOAT, pooled.result)
         return self.call.replaced(pooled.op, inputs, view)
+
+    def _moved(self, number: int) -> tuple[Instruction, Node] | None:
+        """The values that the kernel moves after all else, and their copy; in loops, chains compute such parts."""
+        source = source_of(self.fusion)
+        is_moved = any(move.opcode != "bitcast" for move in source.moves)
+        if source.fusion is None or not is_moved or self.kernel.region is not self.graph.body:
+            return None
+        copy = copy_of(self.call, source, self.call.arguments[number])
+        return None if copy is None else (source.node, copy)
 
     def _vector(self, product: ValuesProduct) -> Node:
         """The product of what another one has computed and a matrix or vector."""

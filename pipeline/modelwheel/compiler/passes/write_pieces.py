@@ -43,6 +43,8 @@ class WritePieces:
 def _write_at_once(graph: Graph, copy: Node) -> bool:
     """Lets the product that computes what is copied write it where it belongs, if that is possible."""
     columns, chain = _columns_of(copy), _chain(copy)
+    if not copy.inputs["source"].view.is_row_major():
+        return False
     source = copy.inputs["source"].value
     product = source.producer
     if columns is None or product is None or product.region is not copy.region:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from ....dtypes import ElementType
@@ -34,14 +34,15 @@ _REDUCERS: dict[str, ops.Reducer] = {"maximum": "maximum", "add": "sum"}
 _MIN_FEATURES = 4
 _MIN_WINDOW = 8
 
-_Images: TypeAlias = tuple[int, int, int, int]
+_Images: TypeAlias = tuple[int, ...]
+"""Batch, rows, columns, features; of volumes, planes before the rows."""
 
 
 @dataclass(frozen=True)
 class Pooled:
-    """A pooling, with the shapes of its images: batch, rows, columns, features."""
+    """A pooling, with the shapes of its images or volumes."""
 
-    op: ops.Pooling
+    op: ops.Pooling | ops.VolumePooling
     source: _Images
     result: _Images
 
@@ -72,7 +73,7 @@ def pooling(call: KernelCall) -> Node | None:
     last = source.rank - 1
     pooled = range(1, last)
     plain = (
-        last in (2, 3)
+        last in (2, 3, 4)
         and row_major(source, root.shape)
         and is_plain(root.window, pooled)
         and source.dimensions[last] >= _MIN_FEATURES
@@ -80,6 +81,7 @@ def pooling(call: KernelCall) -> Node | None:
     if not plain:
         return None
     windows = [root.window[axis] for axis in pooled]
+    first = windows.pop(0) if len(windows) == 3 else None
     op = ops.Pooling(
         reducer=reduction.reducer,
         initial=reduction.initial,
@@ -87,21 +89,31 @@ def pooling(call: KernelCall) -> Node | None:
         stride=sides([window.stride for window in windows], 1),
         pad_low=sides([window.pad_low for window in windows], 0),
     )
-    return Pooled(op, _images(source), _images(root.shape)).node(call)
+    shapes = _images(source), _images(root.shape)
+    if first is None:
+        return Pooled(op, *shapes).node(call)
+    volumes = ops.VolumePooling(
+        plane=op, window=first.size, stride=first.stride, pad_low=first.pad_low
+    )
+    return Pooled(volumes, *shapes).node(call)
 
 
 def _images(shape: Shape) -> _Images:
     batch, *pooled, features = shape.dimensions
-    return (batch, *sides(pooled, 1), features)
+    return (batch, *(pooled if len(pooled) == 3 else sides(pooled, 1)), features)
 
 
 def mean_of_images(call: KernelCall) -> Node | None:
-    """The sum over all places of images, times a factor, that a kernel computes; None if it does anything else."""
+    """The sum over all places of images, each of them and the result times a factor; None if a kernel does anything else."""
     mean = mean_of_values(call.instruction)
     if mean is None or len(call.arguments) != 1 or not call.is_apart:
         return None
     values, pooled = mean
-    return pooled.node(call) if values.opcode == "parameter" else None
+    source, factor = _scaled(values)
+    if source.opcode != "parameter":
+        return None
+    op = pooled.op.model_copy(update={"in_factor": factor})
+    return replace(pooled, op=op).node(call)
 
 
 def mean_of_values(fusion: Instruction) -> tuple[Instruction, Pooled] | None:

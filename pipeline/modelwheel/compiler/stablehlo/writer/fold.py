@@ -16,11 +16,24 @@ _SMALL = 4096
 that only grow, such as broadcast ones, would take memory in every wheel."""
 
 
+_COMPUTED = 1 << 18
+"""The same for results of arithmetic, such as filters from a table of places and one of frequencies: XLA would compute them in each call."""
+
+
 def foldable(operands: Sequence[Value], size: int) -> bool:
     """Whether a result of this size follows from known values and is worth storing."""
+    return _is_worth_storing(operands, size, _SMALL)
+
+
+def computable(operands: Sequence[Value], size: int) -> bool:
+    """The same for results of arithmetic."""
+    return _is_worth_storing(operands, size, _COMPUTED)
+
+
+def _is_worth_storing(operands: Sequence[Value], size: int, always: int) -> bool:
     if any(value.known is None for value in operands):
         return False
-    return size <= max(_SMALL, *(value.size for value in operands))
+    return size <= max(always, *(value.size for value in operands))
 
 
 def errors_ignored() -> AbstractContextManager[Any]:

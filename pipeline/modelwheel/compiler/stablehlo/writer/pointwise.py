@@ -14,7 +14,7 @@ import numpy as np
 from . import mlir_types as types
 from .axes import identity, in_memory
 from .builder import OPERATORS, Scalar, Value, as_array
-from .fold import errors_ignored, float_wise, foldable
+from .fold import computable, errors_ignored, float_wise
 from .mlir_types import BOOL, Array, DType, is_float, is_integer, is_signed
 from .reshaping import common_axes, expand
 
@@ -30,7 +30,7 @@ _Binary: TypeAlias = "Callable[[Value | Scalar, Value | Scalar], Value]"
 def _unary(op: str, compute: Callable[..., Any] | None, *, bool_result: bool = False) -> _Unary:
     def apply(x: Value) -> Value:
         dtype = BOOL if bool_result else x.dtype
-        if compute is not None and foldable([x], x.size):
+        if compute is not None and computable([x], x.size):
             return _known(x, compute, [x], dtype)
         return _emit(op, [x], dtype)
 
@@ -42,7 +42,7 @@ def _binary(op: str, compute: Callable[..., Any] | None) -> _Binary:
     def apply(x: Value | Scalar, y: Value | Scalar) -> Value:
         first, second = lift(x, y)
         shape = np.broadcast_shapes(first.shape, second.shape)
-        if compute is not None and foldable([first, second], math.prod(shape)):
+        if compute is not None and computable([first, second], math.prod(shape)):
             return _known(first, compute, [first, second], first.dtype)
         return _emit(op, [first, second], first.dtype)
 
@@ -204,7 +204,7 @@ def compare(direction: str, x: Value | Scalar, y: Value | Scalar) -> Value:
     """Truth values of a comparison: EQ, NE, LT, LE, GT or GE."""
     first, second = lift(x, y)
     shape = np.broadcast_shapes(first.shape, second.shape)
-    if foldable([first, second], math.prod(shape)):
+    if computable([first, second], math.prod(shape)):
         return _known(first, _COMPARE[direction], [first, second], BOOL)
     attributes = (
         f"comparison_direction = #stablehlo<comparison_direction {direction}>, "
@@ -234,7 +234,7 @@ def select(condition: Value, x: Value | Scalar, y: Value | Scalar) -> Value:
     """Elements of `x` where the condition holds, of `y` elsewhere."""
     first, second = lift(x, y)
     shape = np.broadcast_shapes(condition.shape, first.shape, second.shape)
-    if foldable([condition, first, second], math.prod(shape)):
+    if computable([condition, first, second], math.prod(shape)):
         return _known(first, np.where, [condition, first, second], first.dtype)
     return _emit("stablehlo.select", [condition, first, second], first.dtype)
 
@@ -254,7 +254,7 @@ def convert(x: Value, dtype: DType | type) -> Value:
     dtype = np.dtype(dtype)
     if dtype == x.dtype:
         return x
-    if foldable([x], x.size) and x.dtype.kind != "c":
+    if computable([x], x.size) and x.dtype.kind != "c":
         return _known(x, lambda array: _convert_array(array, dtype), [x], dtype)
     if types.element(dtype) == types.element(x.dtype):  # a narrow type that is held by a wider one
         return Value(x.builder, dtype, x.shape, x.name, order=x.order)
@@ -271,7 +271,7 @@ def _convert_array(array: Array, dtype: DType) -> Array:
 def bitcast(x: Value, dtype: DType | type) -> Value:
     """The bits read as a type of the same width."""
     dtype = np.dtype(dtype)
-    if foldable([x], x.size):
+    if computable([x], x.size):
         assert x.known is not None
         return x.builder.constant(
             np.array(x.known, order="C").reshape(-1).view(dtype).reshape(x.shape)

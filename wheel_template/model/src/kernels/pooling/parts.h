@@ -3,7 +3,7 @@
 
 #include "kernels/parts/ranged.h"
 #include "kernels/parts/shared.h"
-#include "kernels/pooling/pooling.h"
+#include "kernels/pooling/volume.h"
 
 namespace modelwheel::MODELWHEEL_LEVEL {
 
@@ -36,14 +36,55 @@ constexpr Division division_of(const Pooling &p, std::int64_t parts) {
   return {Along::kRows, p.out_size[0], divide_up(p.out_size[0], parts)};
 }
 
-/// `pooling` in parts, which need no scratch memory.
+/// Some volumes.
+constexpr Ranged<VolumePooling> batch_range(const VolumePooling &v, Range r) {
+  const Ranged<Pooling> plane = batch_range(v.plane, r);
+  Ranged<VolumePooling> part{v, plane.left * v.in_size, 0, plane.out * v.out_size};
+  part.shape.batch = length(r);
+  return part;
+}
+
+/// Some features of volumes of which each has one output.
+constexpr Ranged<VolumePooling> column_range(const VolumePooling &v, Range r) {
+  Ranged<VolumePooling> part{v, r.begin, 0, r.begin};
+  part.shape.plane.features = length(r);
+  return part;
+}
+
+/// Some planes of outputs of a single volume.
+constexpr Ranged<VolumePooling> row_range(const VolumePooling &v, Range r) {
+  Ranged<VolumePooling> part{v, 0, 0, r.begin * v.plane.out_size[0] * v.plane.out_size[1] * v.plane.features};
+  part.shape.out_size = length(r);
+  part.shape.pad_low -= r.begin * v.stride;
+  return part;
+}
+
+constexpr Division division_of(const VolumePooling &v, std::int64_t parts) {
+  if (v.batch > 1) return {Along::kBatch, v.batch, divide_up(v.batch, parts)};
+  if (v.out_size * v.plane.out_size[0] * v.plane.out_size[1] == 1) return in_columns(v.plane.features, parts);
+  return {Along::kRows, v.out_size, divide_up(v.out_size, parts)};
+}
+
+/// Calls compute(part) for parts of a pooling, which need no scratch memory.
+template <class Any, class Compute>
+MODELWHEEL_INLINE void compute_in_parts(const Shared &shared, const Any &p, const Compute &compute) {
+  const Division division = division_of(p, larger_of(shared.parts(), std::int64_t{1}));
+  if (division.count() == 1) return compute(Ranged<Any>{p, 0, 0, 0});
+  shared.run(division.count(), [&](std::int64_t i, void *) { compute(part_of(p, division, i)); });
+}
+
+/// `pooling` in parts.
 template <class T>
 MODELWHEEL_NOINLINE void pooling_in_parts(const Shared &shared, const Pooling &p, const T *in, T *out) {
-  const Division division = division_of(p, larger_of(shared.parts(), std::int64_t{1}));
-  if (division.count() == 1) return pooling(p, in, out);
-  shared.run(division.count(), [&](std::int64_t i, void *) {
-    const Ranged<Pooling> part = part_of(p, division, i);
-    pooling(part.shape, in + part.left, out + part.out);
+  compute_in_parts(shared, p,
+                   [&](const Ranged<Pooling> &part) { pooling(part.shape, in + part.left, out + part.out); });
+}
+
+/// `volume_pooling` in parts.
+template <class T>
+MODELWHEEL_NOINLINE void volume_pooling_in_parts(const Shared &shared, const VolumePooling &v, const T *in, T *out) {
+  compute_in_parts(shared, v, [&](const Ranged<VolumePooling> &part) {
+    volume_pooling(part.shape, in + part.left, out + part.out);
   });
 }
 

@@ -80,8 +80,8 @@ MODELWHEEL_INLINE std::int64_t pool_features(const Pooling &p, const Patch &patc
 }
 
 /// All features of a patch: `Chains` vectors at a time where there are so many, then one.
-template <class T, int Chains, int Columns, Reducer reducer, bool Factors>
-MODELWHEEL_INLINE void pool_patch(const Pooling &p, const Patch<T> &patch, T *out) {
+template <class T, int Chains, int Columns, Reducer reducer, bool Factors, class Patch>
+MODELWHEEL_INLINE void pool_patch(const Pooling &p, const Patch &patch, T *out) {
   std::int64_t f = 0;
   if constexpr (Chains > 1) f = pool_features<T, kLanes<T>, Chains, Columns, reducer, Factors>(p, patch, out, f);
   f = pool_features<T, kLanes<T>, 1, Columns, reducer, Factors>(p, patch, out, f);
