@@ -55,6 +55,8 @@ class Level(_Row):
     vector_registers: int
     features: tuple[Feature, ...] = ()
     """What the level adds to the one below."""
+    asked: tuple[Feature, ...] = ()
+    """What some of its CPUs have beyond that, which code uses only after it has asked the CPU."""
 
     @property
     def identifier(self) -> str:

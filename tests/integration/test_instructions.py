@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import audited
 from tests.support.audited import (
     LEVELS,
     Recipe,
@@ -134,6 +135,20 @@ def test_instructions_beyond_the_highest_level_are_found(feature: str, tmp_path:
     (sentence,) = judge(Recipe(high={"LEVEL_CODE": BEYOND[feature]}), tmp_path)
     assert "runs on the level x86-64-v3 but has" in sentence
     assert feature in sentence
+
+
+@pytest.mark.parametrize("asks", [False, True])
+def test_what_a_level_asks_the_cpu_for_is_accepted(
+    asks: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """AVX512-VNNI is beside the highest level: its code may have it, if it asks for it."""
+    monkeypatch.setitem(audited.LEVELS, "x86_64", ("x86-64", "x86-64-v4"))
+    used = {"LEVEL_CODE": f"{CALLS['a call']}; {BEYOND['AVX512_VNNI']}"}
+    asked = {"HELPER": code(0x0F, 0xA2) if asks else code(0x90)}
+    recipe = Recipe(cpus=("x86_64", "x86_64", "x86_64_v4"), defines=asked, high=used)
+    found = judge(recipe, tmp_path)
+    assert len(found) == (0 if asks else 1)
+    assert all("AVX512_VNNI" in sentence for sentence in found)
 
 
 def test_what_no_decoder_knows_is_found(tmp_path: Path) -> None:

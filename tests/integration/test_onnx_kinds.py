@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -29,12 +30,17 @@ _GRAPH = """<ir_version: 8, opset_import: ["" : 16]>
 kinds (uint8[N,4] pixels, float[N,2,4,6,5] volume, float[N,2,6,6] image, float[N,8] x) => (
   uint8[N,4] shifted, bool[N,4] bright, int64[N] brightest, uint8[N] darkest, float[N,2,4,3,5] pooled,
   float[N,2,3,3] largest, int64[N,2,3,3] places, float[N,8] unit, int64[N,3] top, float[N,2] dense,
-  float[N,2,12,12] wide
+  float[N,2,12,12] wide, int32[N,3] sums, uint8[N,3] linear, float[N,3] layer,
+  float[N,3,6,6] mixed
 )
 <uint8[4] by = {1,7,4,0}, uint8 limit = {127}, int64 whole = {72}, int64[1] three = {3},
  int8[8,2] w = {1,-20,30,-40,50,-127,127,3,-7,90,-100,11,64,-128,0,5}, float scale = {0.02}, int8 zero = {0},
  float[2,2,3,3] kernel = {-0.5,0.2,-0.2,0.5,0.1,-0.3,0.4,0.0,-0.4,0.3,-0.1,-0.5,0.2,-0.2,0.5,0.1,-0.3,0.4,0.0,-0.4,
-  0.3,-0.1,-0.5,0.2,-0.2,0.5,0.1,-0.3,0.4,0.0,-0.4,0.3,-0.1,-0.5,0.2,-0.2}> {
+  0.3,-0.1,-0.5,0.2,-0.2,0.5,0.1,-0.3,0.4,0.0,-0.4,0.3,-0.1,-0.5,0.2,-0.2},
+ int8[4,3] matrix = {127,-128,3,-128,-128,90,127,1,-77,-128,5,0}, uint8 seven = {7}, int8[3] points = {0,-3,5},
+ float small = {0.004}, float large = {0.7}, float[3] each = {0.01,0.5,0.002},
+ int8[3,8] rows = {127,-128,0,1,2,3,4,5,6,7,8,9,10,-128,-128,-128,-128,127,127,127,3,2,1,0}, int8[3] none = {0,0,0},
+ float[3] bias = {0.5,-0.25,100}, int8[3,2,1,1] pixel = {127,-128,3,-77,0,9}> {
   shifted = BitShift<direction="RIGHT">(pixels, by)
   bright = Greater(pixels, limit)
   brightest = ArgMax<axis=1,keepdims=0>(pixels)
@@ -46,6 +52,16 @@ kinds (uint8[N,4] pixels, float[N,2,4,6,5] volume, float[N,2,6,6] image, float[N
   values, top = TopK(x, three)
   weights = DequantizeLinear(w, scale, zero)
   dense = MatMul(x, weights)
+  sums = MatMulInteger(pixels, matrix, seven, points)
+  linear = QLinearMatMul(pixels, small, seven, matrix, large, zero, large, seven)
+  bytes = QuantizeLinear(x, large, seven)
+  values8 = DequantizeLinear(bytes, large, seven)
+  rows8 = DequantizeLinear<axis=0>(rows, each, none)
+  layer = Gemm<transB=1>(values8, rows8, bias)
+  image8 = QuantizeLinear(image, small, seven)
+  values16 = DequantizeLinear(image8, small, seven)
+  pixel8 = DequantizeLinear<axis=0>(pixel, each, none)
+  mixed = Conv(values16, pixel8, bias)
   wide = ConvTranspose<strides=[2,2],pads=[0,0,1,1]>(image, kernel)
 }"""
 """`indices` count through all rows of the batch, `places` within one."""
@@ -104,6 +120,9 @@ def kinds(
     for wheel in (work / "dist").glob("*.whl"):
         unpack(wheel, work / "packages")
     sys.path.append(str(work / "packages"))
+    program = modelwheel("inspect", "--program", next((work / "dist").glob("model_*.whl"))).out
+    # With unsigned integers and zero points, of each layer: products read bytes.
+    assert len(re.findall(r" s32\[\d+,3\] = dot .* s8\[\d+,\d\], .* s8\[", program)) == 4
     yield importlib.import_module("model_onnx_kinds"), file
     sys.path.remove(str(work / "packages"))
 

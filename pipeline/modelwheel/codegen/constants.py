@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ..program.arrays import ALIGNMENT, ArrayShape
@@ -32,23 +33,16 @@ class Constants:
             self.blob.extend(content)
         return self.offsets[digest]
 
-    def pack(self, digest: str, rows: int, columns: int) -> None:
-        """Stores a matrix of 32-bit floats in panels of so many columns, each with all rows.
-
-        Zeros fill the last panel. The offsets of the constants that follow may change.
-        """
-        import numpy as np  # which a plan does not need
-
+    def rewrite(self, digest: str, change: Callable[[bytes], bytes]) -> None:
+        """Stores a constant in another form, which is no shorter; the offsets of those that follow may change."""
         start = self.offsets[digest]
         end = start + self.sizes[digest]
-        matrix = np.frombuffer(self.blob[start:end], "<u4").reshape(rows, -1)
-        matrix = np.pad(matrix, ((0, 0), (0, -matrix.shape[1] % columns)))
-        packed = matrix.reshape(rows, -1, columns).transpose(1, 0, 2).tobytes()
-        growth = len(packed) - (end - start)
+        changed = change(bytes(self.blob[start:end]))
+        growth = len(changed) - (end - start)
         followers = {other: offset for other, offset in self.offsets.items() if offset > start}
         padding = -growth % ALIGNMENT if followers else 0
-        self.blob[start:end] = packed + bytes(padding)
-        self.sizes[digest] = len(packed)
+        self.blob[start:end] = changed + bytes(padding)
+        self.sizes[digest] = len(changed)
         for other, offset in followers.items():
             self.offsets[other] = offset + growth + padding
 

@@ -28,7 +28,7 @@ from ..program.strip_layers import products
 from ..program.traffic import bytes_of_step, touched
 from ..program.walk import leaves, walk
 from .rows.demand import FirstRows
-from .strides import ProductViews, dot_axes
+from .strides import ProductViews, dot_axes, is_of_bytes
 
 
 @dataclass(frozen=True)
@@ -125,6 +125,9 @@ def _is_divisible(step: Step) -> bool:
     """Whether the kernel of a step can compute a part of it: of products only if all is in one of these types."""
     if not step.op.DIVISIBLE:
         return False
+    if isinstance(step.op, Dot) and is_of_bytes(step):
+        # With one column, rows would begin as those of packed floats do.
+        return dot_axes(step, step.op).out[2].size > 1
     types = [{v.element_type for v in ProductViews.of(layer)} for layer in products(step)]
     return all(used in ({ElementType.FLOAT32}, {ElementType.FLOAT64}) for used in types)
 

@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from ..dtypes import ElementType
 from ..program.arrays import ArrayShape
 from ..program.ops import Convolution, Dot
 from ..program.program import Program
@@ -127,7 +128,7 @@ def _of(step: Step) -> Iterator[Weight]:
 def _matrix(view: View, batch: Sequence[int], contracting: Sequence[int]) -> Weight:
     free = [a for a in range(len(view.shape)) if a not in batch and a not in contracting]
     columns = math.prod(view.shape[axis] for axis in free)
-    if columns < _FEW_COLUMNS:
+    if columns < _FEW_COLUMNS and view.element_type != ElementType.INT8:  # bytes are packed
         slowest_first = (*batch, *free, *contracting)
     else:
         slowest_first = (*batch, *contracting, *free)

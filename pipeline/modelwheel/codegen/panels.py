@@ -20,7 +20,7 @@ from ..program.strip_layers import products
 from ..program.walk import slices, walk
 from ..thresholds import THRESHOLDS
 from .constants import Constants
-from .strides import ProductViews, dot_axes
+from .strides import ProductViews, dot_axes, is_of_bytes
 
 COLUMNS = THRESHOLDS.panel
 """Of a panel."""
@@ -31,12 +31,46 @@ _FEWEST_COLUMNS = 48
 _LARGEST_GROWTH = 0.04
 """By the zeros that fill the last panel, as a part of the weights."""
 
+QUAD = 4
+"""Rows that instructions for 8-bit integers take at once: those of a column are neighbours."""
+
+_SUM_BYTES = 4
+"""Of the sum of a column, with which its panel begins."""
+
 _SMALLEST = 8192
 """Bytes. Smaller weights stay in the first-level cache."""
 
 
+class Form(NamedTuple):
+    """How a matrix is packed."""
+
+    depth: int
+    """Its rows."""
+    of_bytes: bool
+
+    def pack(self, content: bytes) -> bytes:
+        """A matrix, by rows, in panels of `COLUMNS` columns, the last of which is filled with zeros."""
+        import numpy as np  # which a plan does not need
+
+        if not self.of_bytes:
+            matrix = np.frombuffer(content, "<u4").reshape(self.depth, -1)
+            matrix = np.pad(matrix, ((0, 0), (0, -matrix.shape[1] % COLUMNS)))
+            packed: bytes = matrix.reshape(self.depth, -1, COLUMNS).transpose(1, 0, 2).tobytes()
+            return packed
+        matrix = np.frombuffer(content, np.int8).reshape(self.depth, -1)
+        filled = ((0, -self.depth % QUAD), (0, -matrix.shape[1] % COLUMNS))
+        matrix = np.pad(matrix, filled)
+        sums = -128 * matrix.sum(0, dtype="<i4").reshape(-1, 1, COLUMNS)
+        quads = matrix.reshape(-1, QUAD, matrix.shape[1] // COLUMNS, COLUMNS)
+        parts = [
+            sums.astype("<i4").view(np.int8).reshape(sums.shape[0], -1),
+            quads.transpose(2, 0, 3, 1).reshape(sums.shape[0], -1),
+        ]
+        return np.concatenate(parts, 1).tobytes()
+
+
 class Weights(NamedTuple):
-    """The weights of a product or convolution: a matrix of 32-bit floats, by rows."""
+    """The weights of a product or convolution: a matrix of 32-bit floats or 8-bit integers, by rows."""
 
     slice: Slice
     on_left: bool
@@ -44,11 +78,27 @@ class Weights(NamedTuple):
     depth: int
     """Rows."""
     columns: int
+    of_bytes: bool = False
+    """Whether they are 8-bit integers."""
+
+    @property
+    def panel(self) -> int:
+        """Elements of a panel (`byte_panel` in `src/kernels/gemm/bytes.h`)."""
+        if self.of_bytes:
+            return COLUMNS * (_SUM_BYTES + self.depth + -self.depth % QUAD)
+        return COLUMNS * self.depth
+
+    @property
+    def form(self) -> Form:
+        """How they are packed."""
+        return Form(self.depth, self.of_bytes)
 
 
 def weights_of(step: Step) -> Weights | None:
     """The weights of a product, a convolution or a layer of strips, if they may be in panels."""
     views = ProductViews.of(step)
+    if isinstance(step.op, Dot) and is_of_bytes(step):
+        return _of_bytes(step, step.op)
     if {view.element_type for view in views} != {ElementType.FLOAT32}:
         return None
     if isinstance(step.op, Dot):
@@ -63,6 +113,16 @@ def weights_of(step: Step) -> Weights | None:
     if -weights.columns % COLUMNS > weights.columns * growth:
         return None
     return weights if weights.slice.size >= _SMALLEST else None
+
+
+def _of_bytes(step: Step, op: Dot) -> Weights | None:
+    """Weights of 8-bit integers are packed whatever their size: there is one kernel, which reads panels."""
+    axes = dot_axes(step, op)
+    _, rows, columns = axes.rhs
+    if op.lhs_batch or (columns.stride, rows.stride) != (1, columns.size):
+        return None
+    part = step.inputs["rhs"].slice
+    return Weights(part, on_left=False, depth=rows.size, columns=columns.size, of_bytes=True)
 
 
 def _of_dot(step: Step, op: Dot) -> Weights | None:
@@ -103,21 +163,21 @@ def pack_weights(programs: Iterable[Program], constants: Constants) -> frozenset
     Returns:
         The SHA-256 of those that are packed.
     """
-    depths: dict[str, int | None] = {}
+    forms: dict[str, Form | None] = {}
     for program in programs:
-        for digest, depth in _readers(program):
-            if depths.setdefault(digest, depth) != depth:
-                depths[digest] = None
+        for digest, form in _readers(program):
+            if forms.setdefault(digest, form) != form:
+                forms[digest] = None
     packed = set()
-    for digest, depth in depths.items():
-        if depth is not None and constants.arrays[digest] is not None:
-            constants.pack(digest, depth, COLUMNS)
+    for digest, form in forms.items():
+        if form is not None and constants.arrays[digest] is not None:
+            constants.rewrite(digest, form.pack)
             packed.add(digest)
     return frozenset(packed)
 
 
-def _readers(program: Program) -> Iterator[tuple[str, int | None]]:
-    """For each use of a constant, its SHA-256, and its rows if it is weights there."""
+def _readers(program: Program) -> Iterator[tuple[str, Form | None]]:
+    """For each use of a constant, its SHA-256, and how it is packed if it is weights there."""
     constants = {a.index: a for a in program.allocations if a.kind == "constant" and a.size}
     for result in program.results:
         if result.slice.allocation in constants:
@@ -131,4 +191,4 @@ def _readers(program: Program) -> Iterator[tuple[str, int | None]]:
             constant = constants[part.allocation]
             whole = part.size == constant.size and parts.count(part) == 1
             weights = weights_here.get(part) if whole else None
-            yield constant.sha256 or "", weights.depth if weights else None
+            yield constant.sha256 or "", weights.form if weights else None

@@ -7,12 +7,16 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple, TypeVar
 
+from ..dtypes import ElementType
 from ..errors import UnsupportedProgramError
 from ..program.ops import Convolution, Dot, Sort
 from ..program.steps import Step
 from ..program.view import View
 
 _Value = TypeVar("_Value")
+
+_BYTES = (ElementType.INT8, ElementType.INT8, ElementType.INT32)
+"""The factors and the sums of products of bytes."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +94,11 @@ def dot_axes(step: Step, op: Dot) -> DotAxes:
             merge(out, out_axes[batch + m :]),
         ),
     )
+
+
+def is_of_bytes(step: Step) -> bool:
+    """Whether a product is of 8-bit integers, summed in 32 bits."""
+    return tuple(view.element_type for view in ProductViews.of(step)) == _BYTES
 
 
 def _free_axes(view: View, *taken: Sequence[int]) -> list[int]:

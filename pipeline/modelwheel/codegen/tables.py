@@ -23,7 +23,7 @@ def dot_values(step: Step, op: Dot, weights: Weights | None) -> list[object]:
     if weights is not None:
         # The stride of k, of lhs or of rhs.
         values[6 if weights.on_left else 8] = PANEL_COLUMNS
-        values.append(PANEL_COLUMNS * weights.depth)
+        values.append(weights.panel)
     return [*values]
 
 
@@ -75,7 +75,7 @@ def convolution_values(
         output[op.output_axes.batch],
         output[op.output_axes.feature],
         spatial(pick(output, places[2]), 0),
-        *([] if weights is None else [PANEL_COLUMNS * weights.depth]),
+        *([] if weights is None else [weights.panel]),
     ]
 
 

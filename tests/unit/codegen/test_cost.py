@@ -91,6 +91,16 @@ def test_products_of_other_types_are_not_shared(element: ElementType) -> None:
     assert count_parts(large.model_copy(update={"inputs": inputs})) == 1
 
 
+def test_products_of_bytes_are_shared() -> None:
+    large = _dot(10_000_000)
+    inputs = {
+        role: view.model_copy(update={"element_type": ElementType.INT8})
+        for role, view in large.inputs.items()
+    }
+    out = large.outputs["out"].model_copy(update={"element_type": ElementType.INT32})
+    assert count_parts(large.model_copy(update={"inputs": inputs, "outputs": {"out": out}})) > 1
+
+
 @pytest.mark.parametrize(("rows", "parts"), [(1, 2), (2, 1)])
 def test_products_of_one_row_are_shared_where_they_take_half_as_long(rows: int, parts: int) -> None:
     assert count_parts(_dot(150_000, rows)) == parts

@@ -7,8 +7,9 @@ import pytest
 
 from modelwheel.codegen import Constants, pack_weights
 from modelwheel.codegen.calls import CALLS
-from modelwheel.codegen.panels import COLUMNS, weights_of
+from modelwheel.codegen.panels import COLUMNS, QUAD, Form, weights_of
 from modelwheel.codegen.writer import StepWriter
+from modelwheel.dtypes import ElementType
 from modelwheel.program import ops
 from modelwheel.program.arrays import Allocation, ArrayShape
 from modelwheel.program.steps import Step
@@ -210,3 +211,39 @@ def test_kernels_of_groups_or_by_other_axes_stay_as_they_are() -> None:
     assert weights_of(_convolution(features=1000)) is None
     other = array((3, 3, 16, 48), (2, 3, 1, 0), 1)
     assert weights_of(_convolution(kernel=other)) is None
+
+
+@pytest.mark.parametrize(("rows", "width"), [(1, 2), (6, 20), (64, 48)])
+def test_bytes_are_in_groups_of_four_rows_behind_sums(rows: int, width: int) -> None:
+    """As `src/kernels/gemm/bytes.h` reads them."""
+    matrix = np.random.default_rng(1).integers(-128, 128, (rows, width), np.int8)
+    form = Form(rows, of_bytes=True)
+    panels = np.frombuffer(form.pack(matrix.tobytes()), np.int8)
+    groups = -(-rows // QUAD)
+    panels = panels.reshape(-1, COLUMNS * (4 + QUAD * groups))
+    sums = panels[:, : COLUMNS * 4].copy().view("<i4").reshape(-1)
+    np.testing.assert_array_equal(sums[:width], -128 * matrix.sum(0, dtype=np.int64))
+    assert not sums[width:].any()
+    quads = panels[:, COLUMNS * 4 :].reshape(-1, groups, COLUMNS, QUAD)
+    found = quads.transpose(1, 3, 0, 2).reshape(groups * QUAD, -1)
+    np.testing.assert_array_equal(found[:rows, :width], matrix)
+    assert not found[rows:].any()
+    assert not found[:, width:].any()
+
+
+def test_products_of_bytes_have_packed_weights() -> None:
+    lhs, rhs, out = (
+        View.dense(dense(shape, place).slice, element, shape)
+        for place, (shape, element) in enumerate(
+            [
+                ((4, 6), ElementType.INT8),
+                ((6, 20), ElementType.INT8),
+                ((4, 20), ElementType.INT32),
+            ]
+        )
+    )
+    step = dot(lhs, rhs, out)
+    weights = weights_of(step)
+    assert weights is not None
+    assert weights.form == Form(6, of_bytes=True)
+    assert weights.panel == COLUMNS * (4 + 8)

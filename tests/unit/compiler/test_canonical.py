@@ -447,3 +447,37 @@ def test_free_extents_are_kept() -> None:
         "%0",
         "tensor<?x4x7xf32>",
     )
+
+
+# --- products of 8-bit integers -------------------------------------------------------------------
+
+_BYTES = "%arg0: tensor<4x48xi8>, %arg1: tensor<48x96xi8>"
+_PRODUCT = "stablehlo.dot_general {}, {}, contracting_dims = [1] x [0] : (tensor<4x48xi8>, tensor<48x96xi8>) -> tensor<4x96xi32>"
+
+
+def test_bytes_are_kept_apart_from_what_computes_them() -> None:
+    """XLA would fuse what converts them to 32 bits."""
+    product = _PRODUCT.format("%arg0", "%arg1")
+    lowest, window, weights, last = _changed(_BYTES, f"%0 = {product}", "%0", "tensor<4x96xi32>", 1)
+    assert lowest == "%new0 = stablehlo.constant dense<-128> : tensor<i8>"
+    assert window.startswith('%new1 = "stablehlo.reduce_window"(%arg0, %new0) <{base_dilations = ')
+    assert "window_strides = array<i64: 1, 2>" in window
+    assert weights == "%new2 = stablehlo.optimization_barrier %arg1 : tensor<48x96xi8>"
+    assert last == f"%0 = {_PRODUCT.format('%new1', '%new2')}"
+
+
+def test_products_of_two_values_that_are_computed_stay() -> None:
+    """The runtime's kernel needs packed weights."""
+    product = _PRODUCT.format("%arg0", "%arg1")
+    _assert_kept(_BYTES, f"%0 = {product}", "%0", "tensor<4x96xi32>")
+
+
+def test_products_of_other_integers_stay() -> None:
+    product = _PRODUCT.format("%arg0", "%arg1")
+    _assert_kept(
+        _BYTES.replace("i8", "i16"),
+        f"%0 = {product.replace('i8', 'i16')}",
+        "%0",
+        "tensor<4x96xi32>",
+        1,
+    )

@@ -124,6 +124,7 @@ def _report(
         for features, use in function.block.uses.items()
         if not features <= permitted[place.level if place else ""]
         and not _has_alternative(function, features)
+        and not _is_asked_for(code, place, features - permitted[place.level if place else ""])
     ]
     # What every CPU runs first: there may be many more of a level.
     wrong.sort(key=lambda pair: bool(pair[1] and pair[1].level))
@@ -139,6 +140,22 @@ def _report(
 def _has_alternative(function: Function, features: frozenset[str]) -> bool:
     """Whether it is one of libgcc's outline atomics, which check for LSE and otherwise use exclusive loads."""
     return features == {"LSE"} and function.block.loads_exclusively
+
+
+def _is_asked_for(code: Code, place: Place | None, features: frozenset[str]) -> bool:
+    """Whether a level's code may ask the CPU for some features, and what leads to the function refers to code that does."""
+    if place is None or not place.level:
+        return False
+    if not features <= {feature.name for feature in LEVELS[place.level].asked}:
+        return False
+    callers = (code.function_at(address) for address in place.route)
+    called = (
+        code.function_at(target)
+        for caller in callers
+        if caller is not None
+        for target in caller.block.references
+    )
+    return any(one is not None and one.block.asks_for_features for one in called)
 
 
 def _sentence(

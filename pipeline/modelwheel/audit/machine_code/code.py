@@ -46,6 +46,8 @@ class Block:
     """Whether it has jumps through a table or register."""
     loads_exclusively: bool = False
     """Whether it has exclusive loads, the atomic operations of every Arm CPU."""
+    asks_for_features: bool = False
+    """Whether it asks the CPU for its features: CPUID."""
     falls_through: bool = False
     """Whether execution may continue after its last instruction."""
     calls_last: bool = False
@@ -61,6 +63,7 @@ class Block:
         self.candidates |= other.candidates
         self.jumps_indirectly |= other.jumps_indirectly
         self.loads_exclusively |= other.loads_exclusively
+        self.asks_for_features |= other.asks_for_features
         self.falls_through, self.calls_last = other.falls_through, other.calls_last
 
 

@@ -71,6 +71,7 @@ def decode(content: bytes, address: int) -> Block:
     block, last = Block(), None
     for instruction in iced.Decoder(64, content, ip=address):
         code = instruction.code
+        block.asks_for_features |= instruction.mnemonic == iced.Mnemonic.CPUID
         if features := _needs(code):
             start = instruction.ip - address
             if code == iced.Code.INVALID and not content[start:].strip(b"\0"):

@@ -28,6 +28,7 @@ from .find_rows import FindRows
 from .fork_branches import ForkBranches
 from .fuse_epilogues import FuseEpilogues
 from .loop_products import HoistProducts
+from .narrow_products import NarrowProducts
 from .recognise_kernels import RecogniseKernels
 from .scalings import DecodeScalings
 from .strips import ChainStrips
@@ -52,6 +53,7 @@ class Pass(Protocol):
 
 PIPELINE: tuple[Pass, ...] = (
     RecogniseKernels(),  # First: the others look for operations, not for kernels.
+    NarrowProducts(),  # Before anything looks at products: it changes what they read.
     CountLoops(),  # Windows of arrays are to be known to all that look at what products read.
     FuseAttention(),  # Before kernels that it replaces become parts of products or chains.
     WriteConcatenations(),  # Before epilogues: what it copies, it does not compute from a product any more.

@@ -28,8 +28,10 @@ _CALLSITE = re.compile(r"callsite\((#\w+|unknown) at (#\w+|unknown)\)")
 _FUSED = re.compile(r"fused(?:<.*>)?\[((?:#\w+|unknown)(?:, (?:#\w+|unknown))*)\]")
 _END = re.compile(r" loc\(#(\w+)\)")
 _ADDED = re.compile(rf" loc\({_STRING}\)$", re.MULTILINE)
-_UNNAMED = re.compile(r"i\d+>$|= \"?stablehlo\.constant\b|^ *(?:func\.)?return\b")
-"""Results of integers, constants, and what computes nothing. Calls pass their names on when they are inlined."""
+_UNNAMED = re.compile(
+    r"^(?!.* stablehlo\.(?:dot_general|convolution)\b).*i\d+>$|= \"?stablehlo\.constant\b|^ *(?:func\.)?return\b"
+)
+"""Results of integers but for products, constants, and what computes nothing. Calls pass their names on when they are inlined."""
 _OPERATION = re.compile(r"= \"?\w+\.(\w+)")
 _FUNCTION = re.compile(r" *func\.func .*?@([\w.$-]+|\"[^\"]*\")\(")
 _CALL = re.compile(r"= (?:func\.)?call @([\w.$-]+|\"[^\"]*\")\(")

@@ -16,6 +16,7 @@ from ..mlir_text import Function, Op, read_functions
 from ..module_names import without_names
 from .activation_forms import rewrite_activation
 from .draft import PLACE, Replacement
+from .kept_bytes import keep_bytes
 from .repeated_operands import fold_repeated_operand
 from .scaled_layers import fold_after_layer, fold_before_layer
 from .softmax_axes import put_softmax_last
@@ -29,6 +30,7 @@ RULES: tuple[Rule, ...] = (
     rewrite_activation,  # its own factors and summands are none of a layer's
     fold_after_layer,  # before the next one: what is between two layers goes into the first one
     fold_before_layer,
+    keep_bytes,
 )
 
 MAIN = "main"

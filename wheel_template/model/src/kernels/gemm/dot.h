@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/base/numeric.h"
+#include "kernels/gemm/bytes.h"
 #include "kernels/gemm/gemm.h"
 
 namespace modelwheel::MODELWHEEL_LEVEL {
@@ -14,7 +15,7 @@ struct Dot {
   std::int64_t rhs_batch, rhs_k, rhs_n;
   std::int64_t out_batch, out_m, out_n;
   /// If not 0, the weights - rhs, or lhs if n is 1 - are in panels of kPanel columns, so many elements apart. The last
-  /// one may have zeros past their last column.
+  /// one may have zeros past their last column. Of 8-bit integers rhs is, as multiply_bytes reads them.
   std::int64_t panel = 0;
 };
 
@@ -109,9 +110,17 @@ bool finishes_later(const Dot &d, const Epilogue<T> &e) {
   return better_transposed<T>(d) || e.overlaps || (in_place(e) && !finishes_once<T>(gemm_of(d, nullptr)));
 }
 
+/// Whether it is a product of 8-bit integers with packed weights.
+template <class In, class Out>
+constexpr bool is_of_bytes([[maybe_unused]] const Dot &d) {
+  if constexpr (sizeof(In) == 1 && sizeof(Out) == sizeof(std::int32_t)) return d.panel != 0;
+  return false;
+}
+
 /// Bytes of scratch memory that `dot` needs.
 template <class In, class Out = In>
 constexpr std::size_t dot_scratch(const Dot &d) {
+  if (is_of_bytes<In, Out>(d)) return byte_scratch(d.m, d.k);
   if constexpr (!kHasGemm<In>) return 0;
   const Dot form = oriented<In>(d);
   const std::int64_t whole = whole_columns(form), rows = smaller_of(form.m, kLastPanelRows);
@@ -155,6 +164,10 @@ MODELWHEEL_NOINLINE void dot(const Dot &d, const In *lhs, const In *rhs, Out *ou
     }
     if (later) finish_rows(*epilogue, epilogue->sums, d.batch * d.m, row_step(d), 0, d.n);
   } else {
+    if constexpr (sizeof(In) == 1 && sizeof(Out) == sizeof(std::int32_t)) {
+      if (is_of_bytes<In, Out>(d))
+        return multiply_bytes({d.m, d.n, d.k, d.lhs_m, d.lhs_k, d.out_m, d.out_n}, lhs, rhs, out, scratch);
+    }
     for (std::int64_t b = 0; b < d.batch; ++b)
       dot_generic(d, lhs + b * d.lhs_batch, rhs + b * d.rhs_batch, out + b * d.out_batch);
   }

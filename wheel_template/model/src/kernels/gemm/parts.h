@@ -33,6 +33,7 @@ constexpr Ranged<Dot> column_range(const Dot &d, Range r) {
 /// gemm_narrow and the kernel of other elements add the products of a column in the order that its neighbours allow.
 template <class T>
 MODELWHEEL_COLD constexpr bool same_bits(const Dot &whole, const Dot &part) {
+  if (sizeof(T) == 1) return true;  // sums of integers have no order
   if (!kHasGemm<T>) return part.n == whole.n;
   const Dot form = oriented<T>(whole), own = oriented<T>(part);
   const bool narrow = prefers_narrow<T>(gemm_of(form, nullptr));
@@ -49,11 +50,11 @@ constexpr Division division_of(const Dot &d, std::int64_t parts) {
 }
 
 /// Bytes of scratch memory of each part of a dot.
-template <class T>
+template <class T, class Out = T>
 constexpr std::size_t dot_part_scratch(const Dot &d, std::int64_t most) {
   return largest_part(
       d, most, [&](std::int64_t parts) { return division_of<T>(d, parts); },
-      [](const Dot &part) { return dot_scratch<T>(part); });
+      [](const Dot &part) { return dot_scratch<T, Out>(part); });
 }
 
 /// What `dot_in_parts` calls, with at most so many parts; see dot_uses. All parts but the last are alike.
@@ -92,19 +93,26 @@ void finish_in_parts(const Shared &shared, const Epilogue<T> &epilogue, std::int
   });
 }
 
-/// `dot` of floats or doubles in parts; the scratch memory is for the case that there is one part.
-template <class T>
-MODELWHEEL_NOINLINE void dot_in_parts(const Shared &shared, const Dot &d, const T *lhs, const T *rhs, T *out,
-                                      void *scratch, const Epilogue<T> *epilogue = nullptr) {
-  if (shared.parts() < 2) return dot<T, T>(d, lhs, rhs, out, scratch, epilogue);
+/// `dot` of floats, doubles or bytes in parts; the scratch memory is for the case that there is one part.
+template <class T, class Out = T>
+MODELWHEEL_NOINLINE void dot_in_parts(const Shared &shared, const Dot &d, const T *lhs, const T *rhs, Out *out,
+                                      void *scratch, const Epilogue<Out> *epilogue = nullptr) {
+  if (shared.parts() < 2) return dot<T, Out>(d, lhs, rhs, out, scratch, epilogue);
   const Division division = division_of<T>(d, shared.parts());
-  if (division.count() == 1) return dot<T, T>(d, lhs, rhs, out, scratch, epilogue);
-  const bool later = epilogue != nullptr && finishes_later<T>(d, *epilogue);
-  product_in_parts(shared, d, division, later ? nullptr : epilogue,
-                   [&](const Ranged<Dot> &part, void *memory, const Epilogue<T> *own) {
-                     dot<T, T>(part.shape, lhs + part.left, rhs + part.right, out + part.out, memory, own);
-                   });
-  if (later) finish_in_parts(shared, *epilogue, d.batch * d.m, row_step(d), d.n);
+  if (division.count() == 1) return dot<T, Out>(d, lhs, rhs, out, scratch, epilogue);
+  if constexpr (kHasGemm<T>) {
+    const bool later = epilogue != nullptr && finishes_later<T>(d, *epilogue);
+    product_in_parts(shared, d, division, later ? nullptr : epilogue,
+                     [&](const Ranged<Dot> &part, void *memory, const Epilogue<T> *own) {
+                       dot<T, T>(part.shape, lhs + part.left, rhs + part.right, out + part.out, memory, own);
+                     });
+    if (later) finish_in_parts(shared, *epilogue, d.batch * d.m, row_step(d), d.n);
+  } else {
+    shared.run(division.count(), [&](std::int64_t i, void *memory) {
+      const Ranged<Dot> part = part_of(d, division, i);
+      dot<T, Out>(part.shape, lhs + part.left, rhs + part.right, out + part.out, memory);
+    });
+  }
 }
 
 }  // namespace modelwheel::MODELWHEEL_LEVEL

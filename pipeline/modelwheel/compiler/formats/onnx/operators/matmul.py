@@ -12,6 +12,7 @@ from ....stablehlo.writer import contractions as p
 from ....stablehlo.writer import pointwise as e
 from ....stablehlo.writer import reducing as r
 from ....stablehlo.writer import reshaping as s
+from .integer_products import dequantized_product
 from .onnx_node import Node, Result, operator
 
 _DETERMINANT = 32
@@ -20,7 +21,9 @@ _DETERMINANT = 32
 @operator("MatMul")
 def mat_mul(node: Node) -> Result:
     """The matrix product as NumPy's `matmul` defines it."""
-    return p.matmul(node.input(0), node.input(1))
+    x, y = node.input(0), node.input(1)
+    product = dequantized_product(x, y)
+    return p.matmul(x, y) if product is None else product
 
 
 @operator("Gemm")
@@ -28,8 +31,11 @@ def gemm(node: Node) -> Result:
     """alpha * A * B + beta * C."""
     a, b, c = node.input(0), node.input(1), node.optional(2)
     a = s.transpose(a, [1, 0]) if node.get("transA", 0) else a
-    b = s.transpose(b, [1, 0]) if node.get("transB", 0) else b
-    product = scaled(p.matmul(a, b), node.get("alpha", 1.0))
+    transposed = bool(node.get("transB", 0))
+    product = dequantized_product(a, b, transposed=transposed)
+    if product is None:
+        product = p.matmul(a, s.transpose(b, [1, 0]) if transposed else b)
+    product = scaled(product, node.get("alpha", 1.0))
     return product if c is None else product + scaled(c, node.get("beta", 1.0))
 
 

@@ -1,30 +1,19 @@
-"""Quantised tensors: integers with a scale and a zero point.
-
-Sums of products of such integers are computed in floating point, where the kernels are fast, in pieces that
-are short enough to be exact.
-"""
+"""Quantised tensors: integers with a scale and a zero point."""
 
 from __future__ import annotations
-
-import math
-from collections.abc import Callable
 
 import ml_dtypes
 import numpy as np
 from onnx import helper
 
 from ....stablehlo.writer import Value
-from ....stablehlo.writer import contractions as p
 from ....stablehlo.writer import pointwise as e
 from ....stablehlo.writer import reducing as r
 from ....stablehlo.writer import reshaping as s
 from ....stablehlo.writer.mlir_types import FLOAT32, INT32, DType, is_float, is_integer
+from .integer_products import Dequantized, Whole, integer_convolution, integer_product
 from .onnx_node import Node, Result, operator
 
-_EXACT = 1 << 24
-"""Float32 holds all whole numbers up to this one."""
-_LARGEST = 255 * 255
-"""Of products of 8-bit integers whose zero points are subtracted."""
 _LIMITS: dict[DType, tuple[int, int]] = {
     **{np.dtype(t): (np.iinfo(t).min, np.iinfo(t).max) for t in (np.int8, np.uint8, np.int16)},
     **{np.dtype(t): (np.iinfo(t).min, np.iinfo(t).max) for t in (np.uint16, np.int32)},
@@ -113,7 +102,9 @@ def dequantize_linear(node: Node) -> Result:
     kind = node.get("output_dtype", 0)
     dtype = np.dtype(helper.tensor_dtype_to_np_dtype(kind)) if kind else scale.dtype
     zero = None if zero is None else along(zero, x, axis, block)
-    return dequantize(x, along(scale, x, axis, block), zero, dtype)
+    scale = along(scale, x, axis, block)
+    values = dequantize(x, scale, zero, dtype)
+    return Dequantized.of(values, Whole(x, zero), scale) if x.dtype.itemsize == 1 else values
 
 
 def scale_of_range(x: Value) -> tuple[Value, Value]:
@@ -138,42 +129,6 @@ def dynamic_quantize_linear(node: Node) -> Result:
 # --- products -------------------------------------------------------------------------------------
 
 
-def without_zero(x: Value, zero: Value | None) -> Value:
-    """8-bit integers minus their zero point, as float32."""
-    wide = e.convert(x, FLOAT32)
-    return wide if zero is None else wide - e.convert(zero, FLOAT32)
-
-
-def in_pieces(count: int, size: int, multiply: Callable[[int, int], Value]) -> Value:
-    """An exact sum of products as int32.
-
-    Args:
-        count: Over how many positions of an axis is summed.
-        size: How many products belong to each of them.
-        multiply: The sum over a part of the positions, as float32.
-    """
-    length = max(_EXACT // (_LARGEST * max(size, 1)), 1)
-    parts = [
-        e.convert(multiply(first, min(first + length, count)), INT32)
-        for first in range(0, count, length)
-    ]
-    total = parts[0]
-    for part in parts[1:]:
-        total = total + part
-    return total
-
-
-def integer_product(x: Value, y: Value) -> Value:
-    """The matrix product of whole numbers in float32, as int32."""
-    if x.rank == 1 or y.rank == 1:
-        return e.convert(p.matmul(x, y), INT32)
-    return in_pieces(
-        x.shape[-1],
-        1,
-        lambda a, b: p.matmul(s.slice_axis(x, -1, a, b), s.slice_axis(y, -2, a, b)),
-    )
-
-
 def _for_rows(zero: Value | None, x: Value) -> Value | None:
     """The zero point of the first factor: one, or one for each row."""
     if zero is None or zero.size == 1:
@@ -191,16 +146,16 @@ def _for_columns(zero: Value | None) -> Value | None:
 def mat_mul_integer(node: Node) -> Result:
     """The product of 8-bit integers as int32."""
     x, y = node.input(0), node.input(1)
-    first = without_zero(x, _for_rows(node.optional(2), x))
-    return integer_product(first, without_zero(y, _for_columns(node.optional(3))))
+    first = Whole(x, _for_rows(node.optional(2), x))
+    return integer_product(first, Whole(y, _for_columns(node.optional(3))))
 
 
 @operator("QLinearMatMul")
 def q_linear_mat_mul(node: Node) -> Result:
     """The product of quantised matrices, quantised again."""
     x, y = node.input(0), node.input(3)
-    first = without_zero(x, _for_rows(node.input(2), x))
-    product = integer_product(first, without_zero(y, _for_columns(node.input(5))))
+    first = Whole(x, _for_rows(node.input(2), x))
+    product = integer_product(first, Whole(y, _for_columns(node.input(5))))
     scale = _scale_rows(node.input(1), x) * node.input(4) / node.input(6)
     zero = node.input(7)
     return requantize(product, scale, zero)
@@ -220,31 +175,15 @@ def requantize(x: Value, scale: Value, zero: Value) -> Value:
     return saturate(result, zero_, zero.dtype)
 
 
-def integer_convolution(x: Value, kernel: Value, window: p.Window, groups: int) -> Value:
-    """The convolution of whole numbers in float32, as int32."""
-    channels = kernel.shape[1]
-    size = math.prod(kernel.shape[2:])
-    if groups > 1 or channels * size * _LARGEST <= _EXACT:
-        if channels * size * _LARGEST <= _EXACT:
-            return e.convert(p.convolution(x, kernel, window, groups), INT32)
-        wide = [e.convert(v, np.float64) for v in (x, kernel)]
-        return e.convert(p.convolution(wide[0], wide[1], window, groups), INT32)
-    return in_pieces(
-        channels,
-        size,
-        lambda a, b: p.convolution(s.slice_axis(x, 1, a, b), s.slice_axis(kernel, 1, a, b), window),
-    )
-
-
 @operator("ConvInteger")
 def conv_integer(node: Node) -> Result:
     """The convolution of 8-bit integers as int32."""
     from .images.sliding import kernel_window
 
     x, kernel = node.input(0), node.input(1)
-    first = without_zero(x, node.optional(2))
+    first = Whole(x, node.optional(2))
     zero = node.optional(3)
-    second = without_zero(kernel, None if zero is None else along(zero, kernel, 0))
+    second = Whole(kernel, None if zero is None else along(zero, kernel, 0))
     return integer_convolution(
         first, second, kernel_window(node, x, kernel.shape[2:]), node.get("group", 1)
     )
@@ -256,8 +195,8 @@ def q_linear_conv(node: Node) -> Result:
     from .images.sliding import kernel_window
 
     x, kernel, bias = node.input(0), node.input(3), node.optional(8)
-    first = without_zero(x, s.reshape(node.input(2), []))
-    second = without_zero(kernel, along(node.input(5), kernel, 0))
+    first = Whole(x, s.reshape(node.input(2), []))
+    second = Whole(kernel, along(node.input(5), kernel, 0))
     window = kernel_window(node, x, kernel.shape[2:])
     product = integer_convolution(first, second, window, node.get("group", 1))
     if bias is not None:

@@ -14,8 +14,9 @@ from .....stablehlo.writer import pointwise as e
 from .....stablehlo.writer import reducing as r
 from .....stablehlo.writer import reshaping as s
 from .....stablehlo.writer.mlir_types import BOOL, FLOAT32, INT64
+from ..integer_products import Whole, integer_product
 from ..onnx_node import MICROSOFT, Node, Result, operator
-from ..quantized import along, integer_product, without_zero
+from ..quantized import along
 
 
 @dataclass(frozen=True)
@@ -147,8 +148,8 @@ def q_attention(node: Node) -> Result:
     """Attention of a quantised input and quantised weights."""
     x, weights = node.input(0), node.input(1)
     zero, zeros = node.optional(6), node.optional(7)
-    first = without_zero(x, None if zero is None else s.reshape(zero, []))
-    second = without_zero(weights, None if zeros is None else along(zeros, weights, 1))
+    first = Whole(x, None if zero is None else s.reshape(zero, []))
+    second = Whole(weights, None if zeros is None else along(zeros, weights, 1))
     scale = s.reshape(node.input(3), []) * along(node.input(4), weights, 1)
     projected = e.convert(integer_product(first, second), FLOAT32) * scale + node.input(2)
     return _self_attention(node, projected, node.optional(5), node.optional(8), None)

@@ -15,15 +15,14 @@ from .....stablehlo.writer import reducing as r
 from .....stablehlo.writer import reshaping as s
 from .....stablehlo.writer.mlir_types import FLOAT32, Array
 from .. import rnn as recurrent
+from ..integer_products import Whole, integer_product
 from ..onnx_node import MICROSOFT, Node, Result, operator
 from ..quantized import (
     along,
     dequantize,
-    integer_product,
     quantize,
     saturate,
     scale_of_range,
-    without_zero,
 )
 from .microsoft import as_standard, value
 
@@ -63,7 +62,7 @@ def add(node: Node) -> Result:
 @operator("QLinearMul", domain=MICROSOFT)
 def multiply(node: Node) -> Result:
     """A product, of which the whole numbers are multiplied first."""
-    left, right = (without_zero(node.input(n), _scalar(node.optional(n + 2))) for n in (0, 3))
+    left, right = (Whole(node.input(n), _scalar(node.optional(n + 2))).as_floats() for n in (0, 3))
     first, second, scale = (s.reshape(node.input(n), []) for n in (1, 4, 6))
     zero = _scalar(node.optional(7))
     dtype = node.input(0).dtype if zero is None else zero.dtype
@@ -136,8 +135,8 @@ def q_gemm(node: Node) -> Result:
     a, b, addend = node.input(0), node.input(3), node.optional(6)
     a = s.transpose(a, [1, 0]) if node.get("transA", 0) else a
     b = s.transpose(b, [1, 0]) if node.get("transB", 0) else b
-    first = without_zero(a, _scalar(node.optional(2)))
-    total = integer_product(first, without_zero(b, _columns(node.optional(5), b)))
+    first = Whole(a, _scalar(node.optional(2)))
+    total = integer_product(first, Whole(b, _columns(node.optional(5), b)))
     total = total if addend is None else total + addend
     scale_b = _columns(node.input(4), b)
     assert scale_b is not None
@@ -150,13 +149,14 @@ def q_gemm(node: Node) -> Result:
     return saturate(product / s.reshape(node.input(7), []), zero, dtype)
 
 
-def dynamic(x: Value) -> tuple[Value, Value]:
+def dynamic(x: Value) -> tuple[Whole, Value]:
     """Floats as whole numbers from -255 to 255 by the range of all of them, and their scale."""
     scale, zero = scale_of_range(x)
-    return e.clamp(0, e.round_even(x / scale) + zero, 255) - zero, scale
+    numbers = e.convert(e.clamp(0, e.round_even(x / scale) + zero, 255), np.uint8)
+    return Whole(numbers, e.convert(zero, np.uint8)), scale
 
 
-def dynamic_product(x: Value, weights: Value, scale: Value) -> Value:
+def dynamic_product(x: Value, weights: Whole, scale: Value) -> Value:
     """The product of floats with whole numbers, for which the floats are quantised."""
     whole, own = dynamic(x)
     return e.convert(integer_product(whole, weights), FLOAT32) * (own * scale)
@@ -168,7 +168,7 @@ def dynamic_mat_mul(node: Node) -> Result:
     b, bias = node.input(1), node.optional(4)
     scale = _columns(node.input(2), b)
     assert scale is not None
-    product = dynamic_product(node.input(0), without_zero(b, _columns(node.optional(3), b)), scale)
+    product = dynamic_product(node.input(0), Whole(b, _columns(node.optional(3), b)), scale)
     return product if bias is None else product + bias
 
 
@@ -183,7 +183,7 @@ def to_float(node: Node) -> Result:
         zero = zero if zero is None else s.reshape(zero, [zero.size, 1])
     else:
         scale, zero = s.reshape(scale, []), _scalar(zero)
-    total = integer_product(without_zero(a, zero), without_zero(b, _columns(node.optional(5), b)))
+    total = integer_product(Whole(a, zero), Whole(b, _columns(node.optional(5), b)))
     product = e.convert(total, FLOAT32) * (scale * scale_b)
     return product if bias is None else product + bias
 
@@ -247,7 +247,7 @@ def _matrices(node: Node, number: int) -> Sequence[recurrent.Matrix]:
         whole, factor, shift = (
             s.index_axis(node.input(n), 0, number) for n in (weights, scale, zero)
         )
-        numbers = without_zero(whole, along(shift, whole, 1))
+        numbers = Whole(whole, along(shift, whole, 1))
         factor = along(factor, whole, 1)
         multiply = partial(dynamic_product, weights=numbers, scale=factor)
         made.append(recurrent.Matrix(multiply, whole.shape[0]))

@@ -14,6 +14,7 @@ from .....stablehlo.writer import pointwise as e
 from .....stablehlo.writer import reducing as r
 from .....stablehlo.writer import reshaping as s
 from .....stablehlo.writer.mlir_types import INT64, Array
+from ..integer_products import dequantized_convolution
 from ..onnx_node import Node, Result, operator
 
 
@@ -56,7 +57,10 @@ def conv(node: Node) -> Result:
     """A convolution with a bias for each feature."""
     x, kernel, bias = node.input(0), node.input(1), node.optional(2)
     window = kernel_window(node, x, kernel.shape[2:])
-    result = p.convolution(x, kernel, window, node.get("group", 1))
+    groups = node.get("group", 1)
+    result = dequantized_convolution(x, kernel, window, groups)
+    if result is None:
+        result = p.convolution(x, kernel, window, groups)
     return with_bias(result, bias)
 
 

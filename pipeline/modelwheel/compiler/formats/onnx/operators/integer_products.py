@@ -1,0 +1,230 @@
+"""Sums of products of 8-bit integers, from which zero points are subtracted.
+
+With constant weights these are products of 8-bit integers, for which the runtime has kernels:
+
+    sum (x - a)(w - b)  =  sum x w  -  a sum w  -  b (sum x - K a)
+
+where the sums of weights are constants, and b, of weights that may not be moved to 0, is rare. Others are computed in floating
+point, where the kernels are fast, in pieces that are short enough to be exact.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+
+import numpy as np
+
+from ....stablehlo.writer import Value
+from ....stablehlo.writer import contractions as p
+from ....stablehlo.writer import pointwise as e
+from ....stablehlo.writer import reducing as r
+from ....stablehlo.writer import reshaping as s
+from ....stablehlo.writer.mlir_types import FLOAT32, INT32
+
+_EXACT = 1 << 24
+"""Float32 holds all whole numbers up to this one."""
+_LARGEST = 255 * 255
+"""Of products of 8-bit integers whose zero points are subtracted."""
+_MOST_SUMMED = (1 << 31) // _LARGEST
+"""Products whose sum 32 bits hold."""
+_BYTES = (np.dtype(np.int8), np.dtype(np.uint8))
+_INT8 = np.dtype(np.int8)
+
+
+@dataclass(frozen=True)
+class Whole:
+    """Whole numbers: 8-bit integers minus a zero point, which broadcasts to them."""
+
+    numbers: Value
+    zero: Value | None = None
+
+    def as_floats(self) -> Value:
+        """The differences as float32."""
+        wide = e.convert(self.numbers, FLOAT32)
+        return wide if self.zero is None else wide - e.convert(self.zero, FLOAT32)
+
+    def transposed(self) -> Whole:
+        """Those of a matrix with its axes exchanged."""
+        zero = (
+            self.zero if self.zero is None or self.zero.rank < 2 else s.transpose(self.zero, [1, 0])
+        )
+        return Whole(s.transpose(self.numbers, [1, 0]), zero)
+
+    def signed(self) -> Whole:
+        """The same with signed integers, and a zero point of 32 bits, or none if it is 0."""
+        numbers, zero = self.numbers, self.zero
+        wide = None if zero is None else e.convert(zero, INT32)
+        if numbers.dtype != _INT8:
+            numbers = e.convert(e.convert(numbers, INT32) - 128, np.int8)
+            wide = numbers.builder.constant(-128, INT32) if wide is None else wide - 128
+        if wide is None or wide.known is None:
+            return Whole(numbers, wide)
+        if numbers.known is not None:
+            moved = numbers.known.astype(np.int32) - wide.known
+            if np.all(np.abs(moved + 0.5) < 128):
+                return Whole(numbers.builder.constant(moved, np.int8))
+        return Whole(numbers, wide if np.any(wide.known) else None)
+
+
+@dataclass(frozen=True, eq=False)
+class Dequantized(Value):
+    """A value that is whole numbers times a scale, which broadcasts to them."""
+
+    whole: Whole = field(kw_only=True)
+    scale: Value = field(kw_only=True)
+
+    @classmethod
+    def of(cls, value: Value, whole: Whole, scale: Value) -> Dequantized:
+        """A value of which that is known."""
+        own = {one.name: getattr(value, one.name) for one in fields(Value)}
+        return cls(**own, whole=whole, scale=scale)
+
+
+def dequantized_product(x: Value, y: Value, *, transposed: bool = False) -> Value | None:
+    """The product with a matrix of constants, exactly summed; None if it is not one of 8-bit integers.
+
+    Args:
+        x: The first factor, [..., K].
+        y: The matrix, [K, N].
+        transposed: Whether it is given as [N, K].
+    """
+    if not isinstance(x, Dequantized) or not isinstance(y, Dequantized):
+        return None
+    if y.rank != 2 or x.rank < 2 or x.scale.rank or (x.whole.zero and x.whole.zero.rank):
+        return None
+    weights, scale = y.whole, y.scale
+    if transposed:
+        weights = weights.transposed()
+        scale = s.transpose(scale, [1, 0]) if scale.rank else scale
+    if scale.rank and scale.shape[0] != 1:
+        return None
+    total = _narrow_product(x.whole, weights)
+    if total is None or x.dtype != FLOAT32:
+        return None
+    scale = s.reshape(scale, [scale.size]) if scale.rank else scale
+    return e.convert(total, FLOAT32) * (x.scale * scale)
+
+
+def integer_product(x: Whole, y: Whole) -> Value:
+    """The matrix product of whole numbers as int32."""
+    if (total := _narrow_product(x, y)) is not None:
+        return total
+    left, right = x.as_floats(), y.as_floats()
+    if left.rank == 1 or right.rank == 1:
+        return e.convert(p.matmul(left, right), INT32)
+    return _in_pieces(
+        left.shape[-1],
+        1,
+        lambda a, b: p.matmul(s.slice_axis(left, -1, a, b), s.slice_axis(right, -2, a, b)),
+    )
+
+
+def _narrow_product(x: Whole, y: Whole) -> Value | None:
+    """The product as one of 8-bit integers; None if the second factor is no matrix of constants."""
+    numbers = x.numbers, y.numbers
+    fits = (
+        all(v.dtype in _BYTES for v in numbers)
+        and numbers[0].known is None
+        and numbers[1].known is not None
+        and numbers[0].rank > 1
+        and numbers[1].rank == 2
+        and 0 < numbers[1].shape[0] <= _MOST_SUMMED
+        and (y.zero is None or y.zero.rank == 0 or y.zero.size == y.zero.shape[-1])
+    )
+    if not fits:
+        return None
+    left, right = x.signed(), y.signed()
+    total = p.matmul(left.numbers, right.numbers, INT32)
+    if left.zero is not None:
+        sums = r.reduce(e.convert(right.numbers, INT32), [0], "add")
+        total = total - _behind_barrier(left.zero * sums)
+    if right.zero is not None:
+        rows = r.reduce(e.convert(left.numbers, INT32), [left.numbers.rank - 1], "add", keep=True)
+        if left.zero is not None:
+            rows = rows - left.zero * right.numbers.shape[0]
+        total = total - rows * right.zero
+    return total
+
+
+def _behind_barrier(x: Value) -> Value:
+    """The value, which XLA takes for no constant: it would add it in its own kernel of the product."""
+    return x.builder.emit("stablehlo.optimization_barrier", [x], x.dtype, x.shape)
+
+
+def _in_pieces(count: int, size: int, multiply: Callable[[int, int], Value]) -> Value:
+    """An exact sum of products as int32.
+
+    Args:
+        count: Over how many positions of an axis is summed.
+        size: How many products belong to each of them.
+        multiply: The sum over a part of the positions, as float32.
+    """
+    length = max(_EXACT // (_LARGEST * max(size, 1)), 1)
+    parts = [
+        e.convert(multiply(first, min(first + length, count)), INT32)
+        for first in range(0, count, length)
+    ]
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    return total
+
+
+def integer_convolution(first: Whole, second: Whole, window: p.Window, groups: int) -> Value:
+    """The convolution of whole numbers as int32."""
+    if (total := _product_of_pixels(first, second, window, groups)) is not None:
+        return total
+    x, kernel = first.as_floats(), second.as_floats()
+    channels = kernel.shape[1]
+    size = math.prod(kernel.shape[2:])
+    if groups > 1 or channels * size * _LARGEST <= _EXACT:
+        if channels * size * _LARGEST <= _EXACT:
+            return e.convert(p.convolution(x, kernel, window, groups), INT32)
+        wide = [e.convert(v, np.float64) for v in (x, kernel)]
+        return e.convert(p.convolution(wide[0], wide[1], window, groups), INT32)
+    return _in_pieces(
+        channels,
+        size,
+        lambda a, b: p.convolution(s.slice_axis(x, 1, a, b), s.slice_axis(kernel, 1, a, b), window),
+    )
+
+
+def dequantized_convolution(x: Value, kernel: Value, window: p.Window, groups: int) -> Value | None:
+    """The convolution with constants, exactly summed, if it is a product of 8-bit integers; None of any other."""
+    if not isinstance(x, Dequantized) or not isinstance(kernel, Dequantized):
+        return None
+    scale = kernel.scale
+    if x.scale.rank or x.dtype != FLOAT32 or (scale.rank and scale.shape[0] != scale.size):
+        return None
+    total = _product_of_pixels(x.whole, kernel.whole, window, groups)
+    if total is None:
+        return None
+    each = s.reshape(scale, [1, scale.size, *[1] * (x.rank - 2)]) if scale.rank else scale
+    return e.convert(total, FLOAT32) * (x.scale * each)
+
+
+def _product_of_pixels(x: Whole, kernel: Whole, window: p.Window, groups: int) -> Value | None:
+    """The convolution with kernels of one pixel, which is a product of 8-bit integers; None of any other."""
+    images, weights = x.numbers, kernel.numbers
+    zero = kernel.zero
+    fits = (
+        groups == 1
+        and weights.known is not None
+        and math.prod(weights.shape[2:]) == 1
+        and not any(any(pads) for pads in window.pads)
+        and (x.zero is None or x.zero.rank == 0)
+        and (zero is None or zero.rank == 0 or zero.size == zero.shape[0])
+    )
+    if not fits or images.dtype not in _BYTES or images.known is not None:
+        return None
+    for axis, stride in enumerate(window.strides, 2):
+        images = s.slice_axis(images, axis, 0, images.shape[axis], stride)
+    pixels = s.move_axis(images, 1, -1)
+    # Features are the last axis in memory too, so that rows of the product are.
+    pixels = Value(pixels.builder, pixels.dtype, pixels.shape, pixels.builder.operand(pixels))
+    matrix = s.transpose(s.reshape(weights, list(weights.shape[:2])), [1, 0])
+    points = s.reshape(zero, [zero.size]) if zero is not None and zero.rank else zero
+    total = _narrow_product(Whole(pixels, x.zero), Whole(matrix, points))
+    return None if total is None else s.move_axis(total, -1, 1)

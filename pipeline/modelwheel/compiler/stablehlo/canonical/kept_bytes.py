@@ -1,0 +1,89 @@
+"""Products of 8-bit integers with constants stay products of 8-bit integers.
+
+    %y = dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<4x48xi8>, tensor<48x96xi8>) -> tensor<4x96xi32>
+->
+    %x8 = reduce_window(%x, -128) maximum, window_dimensions = [1, 2], window_strides = [1, 2], base_dilations = [1, 2]
+    %w8 = optimization_barrier %w
+    %y = dot_general %x8, %w8, contracting_dims = [1] x [0]
+
+XLA converts both factors to 32 bits before it fuses anything: constants grow fourfold, and factors are computed inside of kernels
+of products. What is put before them here are identities: each window of the first has one element and a hole. XLA fuses neither
+with what is before it, so that both factors are in memory as bytes, where the runtime's own product reads them;
+the pass `narrow-products` leaves the identities out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from .. import op_text as o
+from ..block_graph import BlockGraph
+from ..mlir_text import Op, TensorType
+from .dot_general import has_known_shapes
+from .draft import Draft, Replacement
+
+_PRODUCTS = ("stablehlo.dot_general", "stablehlo.convolution")
+_WINDOW, _BARRIER = "stablehlo.reduce_window", "stablehlo.optimization_barrier"
+_LOWEST = -128
+
+
+def keep_bytes(graph: BlockGraph, op: Op, constants: Collection[str] = ()) -> Replacement | None:
+    """A product whose factors are in memory as bytes."""
+    if op.name not in _PRODUCTS or not has_known_shapes(graph, op):
+        return None
+    names = graph.operands(op)
+    elements = [graph.types[name].element for name in (*names, op.results[0][0])]
+    if elements != ["i8", "i8", "i32"]:
+        return None
+    makers = [graph.ops.get(name) for name in names]
+    if any(maker is not None and maker.name in (_WINDOW, _BARRIER) for maker in makers):
+        return None
+    known = [_is_known(graph, name, constants) for name in names]
+    if known != [False, True] or not all(graph.types[names[0]].shape):
+        return None
+    draft = Draft(graph, op)
+    text = f"{op.name} {op.text.strip()}"
+    for name, kept in zip(
+        names, (_window(draft, names[0]), _barrier(draft, names[1])), strict=True
+    ):
+        text = text.replace(f"%{name}", f"%{kept}", 1)
+    return draft.finish(text)
+
+
+def _is_known(graph: BlockGraph, name: str, constants: Collection[str]) -> bool:
+    """Whether a value follows from constants alone."""
+    if name in constants:
+        return True
+    op = graph.ops.get(name)
+    if op is None or op.regions:
+        return False
+    return all(_is_known(graph, operand, constants) for operand in graph.operands(op))
+
+
+def _barrier(draft: Draft, name: str) -> str:
+    kind = draft.type(name)
+    return draft.add(f"{_BARRIER} %{name} : {o.written(kind)}", kind)
+
+
+def _window(draft: Draft, name: str) -> str:
+    kind = draft.type(name)
+    scalar = TensorType((), kind.element)
+    lowest = draft.add(f"stablehlo.constant dense<{_LOWEST}> : {o.written(scalar)}", scalar)
+    ones = [1] * (len(kind.shape) - 1)
+    twos = ", ".join(map(str, [*ones, 2]))
+    pads = ", ".join(["[0, 0]"] * len(ones) + ["[0, 1]"])
+    item = o.written(scalar)
+    attributes = (
+        f"base_dilations = array<i64: {twos}>, "
+        f"padding = dense<[{pads}]> : tensor<{len(kind.shape)}x2xi64>, "
+        f"window_dimensions = array<i64: {twos}>, window_strides = array<i64: {twos}>"
+    )
+    region = (
+        f"^bb0(%a: {item}, %b: {item}): "
+        f'%m = "stablehlo.maximum"(%a, %b) : ({item}, {item}) -> {item} '
+        f'"stablehlo.return"(%m) : ({item}) -> ()'
+    )
+    types = f"({o.written(kind)}, {item}) -> {o.written(kind)}"
+    return draft.add(
+        f'"{_WINDOW}"(%{name}, %{lowest}) <{{{attributes}}}> ({{ {region} }}) : {types}', kind
+    )

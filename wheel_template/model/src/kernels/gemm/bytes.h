@@ -1,0 +1,171 @@
+// src/kernels/gemm/bytes.h - matrix products of 8-bit integers with packed weights, summed in 32 bits.
+#pragma once
+
+#include "kernels/base/numeric.h"
+#include "kernels/base/thresholds.h"
+#include "kernels/gemm/bytes_isa.h"
+
+namespace modelwheel::MODELWHEEL_LEVEL {
+
+/// Elements of the inner dimension with the zeros that fill the last four.
+constexpr std::int64_t padded_depth(std::int64_t k) { return divide_up(k, std::int64_t{kQuad}) * kQuad; }
+
+/// Bytes of a panel: first -128 times the sum of each column, in 32 bits; then for every four elements of the inner
+/// dimension those of each column.
+constexpr std::int64_t byte_panel(std::int64_t k) {
+  return kPanel * (static_cast<std::int64_t>(sizeof(std::int32_t)) + padded_depth(k));
+}
+
+/// out[i][j] = sum over k of lhs[i][k] * rhs[k][j], for rows i and columns j; strides in elements.
+struct ByteProduct {
+  std::int64_t m, n, k;
+  std::int64_t lhs_m, lhs_k;
+  std::int64_t out_m, out_n;
+};
+
+/// Rows that are packed together, so that they stay in the first-level cache.
+constexpr std::int64_t byte_rows(std::int64_t m, std::int64_t k) {
+  constexpr std::int64_t kPacked = 8192, kFewest = 24;
+  return smaller_of(m, larger_of(kPacked / larger_of(padded_depth(k), std::int64_t{1}), kFewest));
+}
+
+/// Bytes of scratch memory that `multiply_bytes` needs.
+constexpr std::size_t byte_scratch(std::int64_t m, std::int64_t k) {
+  return scratch_bytes<std::int16_t>(byte_rows(m, k) * padded_depth(k));
+}
+
+/// Some packed rows, and where their results go.
+template <class Left>
+struct ByteRows {
+  const Left *lhs;
+  std::int64_t depth;
+  std::int32_t *out;
+  std::int64_t out_m, out_n;
+};
+
+/// Stores the sums of a panel of one row: neighbouring parts belong together, and `moved` is added.
+template <int Parts>
+MODELWHEEL_INLINE void store_sums(const std::int32_t *parts, const std::int32_t *moved, std::int32_t *out,
+                                  std::int64_t step, std::int64_t columns) {
+  std::int32_t whole[kPanel];
+  for (int j = 0; j < kPanel; ++j) {
+    std::uint32_t sum = static_cast<std::uint32_t>(moved[j]);
+    for (int part = 0; part < Parts; ++part) sum += static_cast<std::uint32_t>(parts[j * Parts + part]);
+    whole[j] = static_cast<std::int32_t>(sum);
+  }
+  if (columns == kPanel && step == 1)
+    std::memcpy(out, whole, sizeof whole);
+  else
+    for (std::int64_t j = 0; j < columns; ++j) out[j * step] = whole[j];
+}
+
+/// Rows of whole panels, of the last of which only `columns` are stored.
+template <class Isa, int Rows, int Panels>
+MODELWHEEL_NOINLINE void byte_tile(const ByteRows<typename Isa::Left> &rows, const std::int8_t *panels,
+                                   std::int64_t columns) {
+  constexpr int kVectors = kPanel / Isa::kColumns, kAll = Panels * kVectors;
+  const std::int64_t panel = byte_panel(rows.depth);
+  typename Isa::Sums sums[Rows][kAll];
+  MODELWHEEL_UNROLL
+  for (int i = 0; i < Rows; ++i) {
+    MODELWHEEL_UNROLL
+    for (int v = 0; v < kAll; ++v) sums[i][v] = Isa::zero();
+  }
+  const std::int8_t *quads = panels + byte_panel(0);
+  const typename Isa::Left *lhs = rows.lhs;
+  for (std::int64_t k = 0; k < rows.depth; k += kQuad, quads += kPanel * kQuad, lhs += kQuad) {
+    typename Isa::Row row[Rows];
+    MODELWHEEL_UNROLL
+    for (int i = 0; i < Rows; ++i) row[i] = Isa::row(lhs + i * rows.depth);
+    MODELWHEEL_UNROLL
+    for (int v = 0; v < kAll; ++v) {
+      const typename Isa::Quads weights =
+          Isa::quads(quads + v / kVectors * panel + v % kVectors * (Isa::kColumns * kQuad));
+      MODELWHEEL_UNROLL
+      for (int i = 0; i < Rows; ++i) Isa::add(sums[i][v], row[i], weights);
+    }
+  }
+  alignas(64) std::int32_t parts[Rows][Panels * kPanel * Isa::kParts];
+  MODELWHEEL_UNROLL
+  for (int i = 0; i < Rows; ++i) {
+    MODELWHEEL_UNROLL
+    for (int v = 0; v < kAll; ++v) Isa::store(parts[i] + v * Isa::kColumns * Isa::kParts, sums[i][v]);
+  }
+  for (int p = 0; p < Panels; ++p) {
+    std::int32_t moved[kPanel] = {};
+    if constexpr (Isa::kMoved) std::memcpy(moved, panels + p * panel, sizeof moved);
+    const std::int64_t stored = smaller_of(columns - p * kPanel, std::int64_t{kPanel});
+    for (int i = 0; i < Rows; ++i)
+      store_sums<Isa::kParts>(parts[i] + p * kPanel * Isa::kParts, moved,
+                              rows.out + i * rows.out_m + p * kPanel * rows.out_n, rows.out_n, stored);
+  }
+}
+
+/// `Panels` panels of all rows, by tiles of `Rows` rows and what is left of them.
+template <class Isa, int Rows, int Panels>
+void byte_tiles(ByteRows<typename Isa::Left> rows, std::int64_t m, const std::int8_t *panels, std::int64_t columns) {
+  for (; m >= Rows; m -= Rows) {
+    byte_tile<Isa, Rows, Panels>(rows, panels, columns);
+    rows.lhs += Rows * rows.depth;
+    rows.out += Rows * rows.out_m;
+  }
+  if constexpr (Rows > 1) {
+    if (m > 0) byte_tiles<Isa, (Rows > 4 ? 4 : Rows > 2 ? 2 : 1), Panels>(rows, m, panels, columns);
+  }
+}
+
+/// All columns of packed rows.
+template <class Isa>
+void byte_columns(const ByteRows<typename Isa::Left> &rows, std::int64_t m, const std::int8_t *panels, std::int64_t n) {
+  const std::int64_t panel = byte_panel(rows.depth);
+  ByteRows<typename Isa::Left> part = rows;
+  while (n > 0) {
+    const bool many = n > (Isa::kPanels - 1) * kPanel;
+    if (many)
+      byte_tiles<Isa, Isa::kRows, Isa::kPanels>(part, m, panels, n);
+    else
+      byte_tiles<Isa, Isa::kRows, 1>(part, m, panels, n);
+    const std::int64_t done = many ? Isa::kPanels : 1;
+    panels += done * panel;
+    part.out += done * kPanel * part.out_n;
+    n -= done * kPanel;
+  }
+}
+
+/// Rows as the instructions read them, with zeros - what is added for 128 has zeros of weights there - behind each.
+template <class Isa>
+void pack_bytes(const ByteProduct &p, const std::int8_t *lhs, std::int64_t rows, typename Isa::Left *to) {
+  const std::int64_t depth = padded_depth(p.k);
+  for (std::int64_t i = 0; i < rows; ++i, lhs += p.lhs_m, to += depth) {
+    if (p.lhs_k == 1)
+      for (std::int64_t k = 0; k < p.k; ++k) to[k] = Isa::left(lhs[k]);
+    else
+      for (std::int64_t k = 0; k < p.k; ++k) to[k] = Isa::left(lhs[k * p.lhs_k]);
+    for (std::int64_t k = p.k; k < depth; ++k) to[k] = 0;
+  }
+}
+
+/// Computes a product with the instructions of `Isa`. `scratch` has byte_scratch(m, k) bytes and is 64-byte aligned;
+/// `panels` are the weights.
+template <class Isa>
+MODELWHEEL_NOINLINE void multiply_bytes_by(const ByteProduct &p, const std::int8_t *lhs, const std::int8_t *panels,
+                                           std::int32_t *out, void *scratch) {
+  auto *const packed = static_cast<typename Isa::Left *>(scratch);
+  const std::int64_t most = byte_rows(p.m, p.k);
+  for (std::int64_t done = 0; done < p.m; done += most) {
+    const std::int64_t rows = smaller_of(most, p.m - done);
+    pack_bytes<Isa>(p, lhs + done * p.lhs_m, rows, packed);
+    byte_columns<Isa>({packed, padded_depth(p.k), out + done * p.out_m, p.out_m, p.out_n}, rows, panels, p.n);
+  }
+}
+
+/// Computes a product, with the best instructions that this CPU has.
+inline void multiply_bytes(const ByteProduct &p, const std::int8_t *lhs, const std::int8_t *panels, std::int32_t *out,
+                           void *scratch) {
+#if defined(__AVX512BW__)
+  if (has_vnni()) return multiply_bytes_by<BytesVnni>(p, lhs, panels, out, scratch);
+#endif
+  multiply_bytes_by<Bytes>(p, lhs, panels, out, scratch);
+}
+
+}  // namespace modelwheel::MODELWHEEL_LEVEL
