@@ -22,9 +22,8 @@ from ...program.view import View
 from ..ir.graph import Graph, Node, Operand
 from ..ir.hlo import DotNumbers, Instruction
 from ..ir.match import behind_bitcasts, same_layout, view_of
-from ..ir.ordering import may_pass, piece_of
+from ..ir.ordering import between, may_pass, piece_of
 from ..ir.product_ops import dot_op
-from .match.kernel_values import between
 from .recognise.kernel_calls import KernelCall
 
 _BYTE, _WIDE = ElementType.INT8, ElementType.INT32
