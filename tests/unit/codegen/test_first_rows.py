@@ -64,6 +64,17 @@ def test_reuse_of_memory_is_no_use() -> None:
     assert _partial(_program(before, mixes, again, last)) == [again, last]
 
 
+def test_a_copy_of_some_bytes_is_none_of_rows() -> None:
+    whole = Slice(allocation=1, offset=0, size=128)
+    source = dense((4, 4), 1).model_copy(update={"slice": whole, "start": 16})
+    moves = Step(
+        op=ops.Copy(), inputs={"source": source}, outputs={"destination": dense((4, 4), 3)}
+    )
+    assert _partial(_program(_product(0, 1), moves)) == []
+    plain = copy(Slice(allocation=1, offset=0, size=64), Slice(allocation=3, offset=0, size=64))
+    assert _partial(_program(before := _product(0, 1), plain)) == [before, plain]
+
+
 def test_columns_of_rows_are_apart() -> None:
     wide = [_columns(2, column) for column in (0, 2)]
     left, right = (

@@ -75,9 +75,10 @@ def chunks_of(view: View, axes: Sequence[int], rows: int) -> Chunks | None:
 
 
 def chunks_of_bytes(view: View, rows: int) -> Chunks | None:
-    """A slice as rows of a batch; None if its elements do not divide, or are others in each iteration."""
+    """A slice as rows of a batch; None if its elements do not divide, are not all of it, or are others in each iteration."""
     part = view.slice
-    if part.step or not part.size or part.size % rows or view.elements % rows:
+    is_whole = part.size == view.elements * view.element_type.item_bytes
+    if part.step or not part.size or not is_whole or view.elements % rows:
         return None
     size = part.size // rows
     return Chunks(part.allocation, part.offset, size, size, rows, filled=True)
