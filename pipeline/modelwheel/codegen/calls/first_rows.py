@@ -13,6 +13,8 @@ _ROW_COUNTS = 64
 """The most numbers of rows for which a product is compiled,"""
 _COLUMNS = 1 << 15
 """and the most columns of all of them together: compilers limit what they compute for one constant."""
+_BYTES = "std::int8_t, std::int32_t"
+"""The types of products of bytes and of their sums, which have no order."""
 
 
 def of_rows(
@@ -36,10 +38,11 @@ def of_rows(
     most = max(min(_ROW_COUNTS, _COLUMNS // columns), 1)
     counts = braces([writer.batch, -(-writer.batch // most)])
     whole = f"{kernel.table}, &{axis}, {counts}"
-    least = writer.constant("std::int64_t", f"least_rows<{kernel.types}>({whole})")
+    least = writer.constant("std::int64_t", f"least_rows<{kernel.types.partition(',')[0]}>({whole})")
     bytes_of = f"[](const Dot &some) {{ return {kernel.scratch_of('some')}; }}"
     scratch = writer.constant("std::size_t", f"scratch_of_rows({whole}, {least}, {bytes_of})")
-    writer.use(kernel.types, f"dot_rows_uses<{kernel.types}>({whole}, {least}, {added})")
+    if kernel.types != _BYTES:
+        writer.use(kernel.types, f"dot_rows_uses<{kernel.types}>({whole}, {least}, {added})")
     rows = f"rounded_rows({counts}, {least}, rows)"
     return _smaller(writer, step, kernel, writer.shape(step, kernel.table, axis, rows), scratch)
 
@@ -59,7 +62,7 @@ def of_images(writer: StepWriter, step: Step, kernel: ProductKernel) -> ProductK
 
 def _may_have_fewer(writer: StepWriter, step: Step, kernel: ProductKernel) -> bool:
     """Whether a step may compute fewer rows; other elements are computed in an order that the number decides."""
-    return step in writer.first and kernel.types in ("float", "double")
+    return step in writer.first and kernel.types in ("float", "double", _BYTES)
 
 
 def _smaller(
