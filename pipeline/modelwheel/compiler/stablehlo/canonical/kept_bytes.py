@@ -19,19 +19,19 @@ from collections.abc import Collection
 from .. import op_text as o
 from ..block_graph import BlockGraph
 from ..mlir_text import Op, TensorType
-from .dot_general import has_known_shapes
+from .dot_general import read_contraction
 from .draft import Draft, Replacement
 
-_PRODUCTS = ("stablehlo.dot_general", "stablehlo.convolution")
 _WINDOW, _BARRIER = "stablehlo.reduce_window", "stablehlo.optimization_barrier"
 _LOWEST = -128
 
 
 def keep_bytes(graph: BlockGraph, op: Op, constants: Collection[str] = ()) -> Replacement | None:
     """A product whose factors are in memory as bytes."""
-    if op.name not in _PRODUCTS or not has_known_shapes(graph, op):
+    product = read_contraction(graph, op)
+    if product is None or product.batch[0]:
         return None
-    names = graph.operands(op)
+    names = product.operands
     elements = [graph.types[name].element for name in (*names, op.results[0][0])]
     if elements != ["i8", "i8", "i32"]:
         return None

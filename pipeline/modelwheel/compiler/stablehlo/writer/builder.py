@@ -148,6 +148,8 @@ class Builder:
         self._location = ""
         self.operations = 0
         """How many have been written."""
+        self.regions = 0
+        """How many are around what is written: of loops and branches."""
 
     # --- values -----------------------------------------------------------------------------------
 
@@ -273,6 +275,7 @@ class Builder:
     ) -> tuple[Region, list[Value]]:
         """The region that a function writes for its arguments, and what it returns."""
         outside, self._lines = self._lines, []
+        self.regions += 1
         known, self._transposed = self._transposed, dict(self._transposed)
         try:
             values = [Value(self, dtype, shape, self._fresh()) for dtype, shape in arguments]
@@ -284,6 +287,7 @@ class Builder:
             return lines, results
         finally:
             self._lines, self._transposed = outside, known
+            self.regions -= 1
 
     def module(self, results: Mapping[str, Value]) -> Module:
         """The text of the module that returns these values by name."""

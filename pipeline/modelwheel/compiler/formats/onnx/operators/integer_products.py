@@ -122,10 +122,14 @@ def integer_product(x: Whole, y: Whole) -> Value:
 
 
 def _narrow_product(x: Whole, y: Whole) -> Value | None:
-    """The product as one of 8-bit integers; None if the second factor is no matrix of constants."""
+    """The product as one of 8-bit integers; None if the second factor is no matrix of constants.
+
+    In loops and branches, constants are values from outside, which XLA would convert to 32 bits.
+    """
     numbers = x.numbers, y.numbers
     fits = (
         all(v.dtype in _BYTES for v in numbers)
+        and not numbers[0].builder.regions
         and numbers[0].known is None
         and numbers[1].known is not None
         and numbers[0].rank > 1
@@ -139,7 +143,7 @@ def _narrow_product(x: Whole, y: Whole) -> Value | None:
     total = p.matmul(left.numbers, right.numbers, INT32)
     if left.zero is not None:
         sums = r.reduce(e.convert(right.numbers, INT32), [0], "add")
-        total = total - _behind_barrier(left.zero * sums)
+        total = less(total, left.zero * sums)
     if right.zero is not None:
         rows = r.reduce(e.convert(left.numbers, INT32), [left.numbers.rank - 1], "add", keep=True)
         if left.zero is not None:
@@ -148,9 +152,10 @@ def _narrow_product(x: Whole, y: Whole) -> Value | None:
     return total
 
 
-def _behind_barrier(x: Value) -> Value:
-    """The value, which XLA takes for no constant: it would add it in its own kernel of the product."""
-    return x.builder.emit("stablehlo.optimization_barrier", [x], x.dtype, x.shape)
+def less(total: Value, x: Value) -> Value:
+    """Sums less what follows from constants, which XLA would otherwise add in its own kernel of the product."""
+    hidden = x.builder.emit("stablehlo.optimization_barrier", [x], x.dtype, x.shape)
+    return total - hidden
 
 
 def _in_pieces(count: int, size: int, multiply: Callable[[int, int], Value]) -> Value:

@@ -11,7 +11,7 @@ from ....stablehlo.writer import pointwise as e
 from ....stablehlo.writer import reducing as r
 from ....stablehlo.writer import reshaping as s
 from ....stablehlo.writer.mlir_types import FLOAT32, INT32, DType, is_float, is_integer
-from .integer_products import Dequantized, Whole, integer_convolution, integer_product
+from .integer_products import Dequantized, Whole, integer_convolution, integer_product, less
 from .onnx_node import Node, Result, operator
 
 _LIMITS: dict[DType, tuple[int, int]] = {
@@ -200,7 +200,7 @@ def q_linear_conv(node: Node) -> Result:
     window = kernel_window(node, x, kernel.shape[2:])
     product = integer_convolution(first, second, window, node.get("group", 1))
     if bias is not None:
-        product = product + s.reshape(bias, [1, bias.size, *[1] * (x.rank - 2)])
+        product = less(product, -s.reshape(bias, [1, bias.size, *[1] * (x.rank - 2)]))
     scale = (
         s.reshape(node.input(1), [])
         * along(node.input(4), product, 1)

@@ -15,7 +15,7 @@ from .....stablehlo.writer import reducing as r
 from .....stablehlo.writer import reshaping as s
 from .....stablehlo.writer.mlir_types import FLOAT32, Array
 from .. import rnn as recurrent
-from ..integer_products import Whole, integer_product
+from ..integer_products import Whole, integer_product, less
 from ..onnx_node import MICROSOFT, Node, Result, operator
 from ..quantized import (
     along,
@@ -137,7 +137,7 @@ def q_gemm(node: Node) -> Result:
     b = s.transpose(b, [1, 0]) if node.get("transB", 0) else b
     first = Whole(a, _scalar(node.optional(2)))
     total = integer_product(first, Whole(b, _columns(node.optional(5), b)))
-    total = total if addend is None else total + addend
+    total = total if addend is None else less(total, -addend)
     scale_b = _columns(node.input(4), b)
     assert scale_b is not None
     scale = s.reshape(node.input(1), []) * scale_b * float(node.get("alpha", 1.0))
