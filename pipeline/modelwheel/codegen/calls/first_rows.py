@@ -38,7 +38,9 @@ def of_rows(
     most = max(min(_ROW_COUNTS, _COLUMNS // columns), 1)
     counts = braces([writer.batch, -(-writer.batch // most)])
     whole = f"{kernel.table}, &{axis}, {counts}"
-    least = writer.constant("std::int64_t", f"least_rows<{kernel.types.partition(',')[0]}>({whole})")
+    least = writer.constant(
+        "std::int64_t", f"least_rows<{kernel.types.partition(',')[0]}>({whole})"
+    )
     bytes_of = f"[](const Dot &some) {{ return {kernel.scratch_of('some')}; }}"
     scratch = writer.constant("std::size_t", f"scratch_of_rows({whole}, {least}, {bytes_of})")
     if kernel.types != _BYTES:
