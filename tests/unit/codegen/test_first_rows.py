@@ -11,8 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelwheel.codegen import CompiledVariant, level_source
+from modelwheel.codegen.calls import CALLS
 from modelwheel.codegen.cost import estimate_cost, partial_part
 from modelwheel.codegen.rows.demand import FirstRows
+from modelwheel.codegen.writer import StepWriter
 from modelwheel.dtypes import ElementType
 from modelwheel.levels import LEVELS
 from modelwheel.program import ops
@@ -83,6 +85,27 @@ def test_columns_of_rows_are_apart() -> None:
     )
     last = _product(2, 3)
     assert _partial(_program(left, right, last)) == [left, right, last]
+
+
+def test_a_transposed_row_is_moved_alone() -> None:
+    """The axis of the rows varies slowest in the result: the kernel leaves out the last ones."""
+    turned = array((4, 2, 2), (1, 2, 0), 1)
+    move = Step(
+        op=ops.Copy(), inputs={"source": turned}, outputs={"destination": dense((4, 2, 2), 2)}
+    )
+    before, after = dot(dense((4, 4), 0), dense((4, 4), 4), dense((4, 4), 1)), _product(2, 3)
+    program = _program(before, move, after)
+    assert _partial(program) == [before, move, after]
+    writer = StepWriter(CALLS, prefix="b4", batch=4, first=FirstRows(program, ROWS, [True]))
+    (_, call, _) = writer.write(program.steps)
+    assert "rearrange<float>(first_rows(b4_rearrangement_" in call
+    assert ", &Rearrangement::rows, 4, rows), " in call
+    assert any(
+        table.endswith("= {4, 4, 4, {1, 1, 1, 1, 2, 2}, {0, 0, 0, 0, 1, 2}, {0, 0, 0, 0, 2, 1}};")
+        for table in writer.tables
+    )
+    mixed = move.model_copy(update={"outputs": {"destination": array((4, 2, 2), (0, 1, 2), 2)}})
+    assert mixed not in _partial(_program(before, mixed, after))
 
 
 def test_loops_are_followed_until_nothing_changes() -> None:
