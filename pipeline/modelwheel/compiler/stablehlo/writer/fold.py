@@ -17,7 +17,7 @@ that only grow, such as broadcast ones, would take memory in every wheel."""
 
 
 _COMPUTED = 1 << 18
-"""The same for results of arithmetic, such as filters from a table of places and one of frequencies: XLA would compute them in each call."""
+"""Results of arithmetic of up to so many are computed too, such as filters from a table of places and one of frequencies: XLA would compute them in each call."""
 
 
 def foldable(operands: Sequence[Value], size: int) -> bool:
@@ -26,7 +26,7 @@ def foldable(operands: Sequence[Value], size: int) -> bool:
 
 
 def computable(operands: Sequence[Value], size: int) -> bool:
-    """The same for results of arithmetic."""
+    """Whether a result of arithmetic of this size follows from known values and is worth storing."""
     return _is_worth_storing(operands, size, _COMPUTED)
 
 
