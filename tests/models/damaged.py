@@ -125,6 +125,8 @@ def _onnx_files() -> Iterator[tuple[str, onnx.ModelProto, str]]:
     strange.graph.input[0].type.tensor_type.elem_type = 99
     yield "type", strange, "input 'x' has the type of number 99"
     yield "cast", _model(_node("Cast", ["x"], ["y"], to=99)), "Cast 'y' is not as ONNX defines it"
+    fixed = _model(_node("Reshape", ["x", "s"], ["y"]), constants={"s": [1, 3]})
+    yield "reshape", fixed, "the shape [1, 3]; if the file is for other sizes of its inputs"
     weight = TensorProto(name="w", data_type=77, dims=[3])
     yield "weight_type", _model(_RELU, constants={"w": weight}), "type number 77"
     huge = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[1 << 62] * 20 + [0])

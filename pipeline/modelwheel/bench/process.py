@@ -25,7 +25,8 @@ PATIENCE = 600.0
 """Seconds that an answer may take: compiling a large model, or a round of calls."""
 _FILE_BYTES = 4 << 30
 """The largest file that a side may write: the outputs for all rows."""
-_SAID = 200
+_SAID = 400
+"""Characters of an error that are shown."""
 
 
 SIDE, SAMPLES = (Path(__file__).with_name(name) for name in ("side.py", "samples.py"))
@@ -68,10 +69,10 @@ def start(
 
 
 def end_of_log(directory: Path) -> str:
-    """The last thing that a program said."""
+    """The last line that a program wrote: of an error in Python, what it is."""
     with suppress(OSError):
         text = directory.with_name(f"{directory.name}.log").read_text("utf-8", errors="replace")
-        return one_line(text.strip()[-_SAID:])
+        return one_line(text.strip().rpartition("\n")[2])[:_SAID]
     return ""
 
 

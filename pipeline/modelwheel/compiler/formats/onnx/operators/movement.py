@@ -67,6 +67,12 @@ def reshape(node: Node) -> Result:
     if -1 in wanted:
         known = math.prod(extent for extent in wanted if extent != -1)
         wanted[wanted.index(-1)] = x.size // known if known else 0
+    if math.prod(wanted) != x.size:
+        raise node.refuse(
+            f"cannot give a tensor of the shape {list(x.shape)} the shape {list(wanted)}",
+            "if the file is for other sizes of its inputs, such as a batch of 1, write these in `inputs` of the spec, "
+            "or export it again with free axes",
+        )
     return s.reshape(x, wanted)
 
 
