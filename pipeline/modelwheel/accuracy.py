@@ -149,7 +149,7 @@ EPSILON: Mapping[str, float] = {"float32": 2.0**-23, "float16": 2.0**-10, "bfloa
 ROUNDINGS = 4
 """How many units in the last place of a 16-bit type, at the scale of an output, are rounding whatever was measured."""
 
-UNDECIDED = 0.1
+UNDECIDED = 0.05
 """The part of an output's scale above which what rounding moves is no number to compare with."""
 
 _T = TypeVar("_T", bound=Deviation)

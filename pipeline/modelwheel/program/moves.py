@@ -17,7 +17,7 @@ class Loop(NamedTuple):
     source: int
     """How far apart neighbours are in the source, in elements."""
     target: int
-    """The same in the result."""
+    """How far apart they are in the result."""
 
 
 def loops_of(source: View, target: View) -> tuple[Loop, ...]:

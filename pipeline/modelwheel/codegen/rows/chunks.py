@@ -37,7 +37,7 @@ class Chunks:
 
     @property
     def distances(self) -> tuple[int, ...]:
-        """What arrays have in common whose rows may be compared."""
+        """The extents that arrays have in common whose rows may be compared."""
         return self.allocation, self.period, self.rows, self.step, self.iterations
 
 
@@ -85,14 +85,14 @@ def chunks_of_bytes(view: View, rows: int) -> Chunks | None:
 
 
 class Demands:
-    """What later steps read of memory: bytes of rows, of which they need the first ones only, or other bytes."""
+    """The memory that later steps read: bytes of rows, of which they need the first ones only, or other bytes."""
 
     def __init__(self, wholes: Sequence[Slice] = (), chunks: Sequence[Chunks] = ()) -> None:
         self._wholes = set(wholes)
         self._chunks = set(chunks)
 
     def copy(self) -> Demands:
-        """The same in a record of its own."""
+        """These demands in a record of their own."""
         return Demands(tuple(self._wholes), tuple(self._chunks))
 
     def add(self, other: Demands) -> bool:
@@ -151,7 +151,7 @@ def _has(written: Chunks, read: Chunks) -> bool:
 
 
 def _without(whole: Slice, part: Slice) -> Iterator[Slice]:
-    """What is left of some bytes without others."""
+    """The bytes that are left of some without others."""
     if not overlap(whole, part):
         yield whole
         return

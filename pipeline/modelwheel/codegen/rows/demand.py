@@ -48,7 +48,7 @@ class FirstRows:
         return id(step) in self._steps
 
     def _walk(self, steps: Sequence[Step], after: Demands) -> Demands:
-        """What is read of memory before some steps, if so much is read after them."""
+        """The memory that is read before some steps, if so much is read after them."""
         demands = after.copy()
         for step in reversed(steps):
             match step.op:
@@ -116,7 +116,7 @@ class FirstRows:
 
 
 def _until_stable(after: Demands, before: Callable[[Demands], Demands]) -> Demands:
-    """What is read after each iteration: what is read after the last, or before the next one."""
+    """The memory that is read after each iteration: what is read after the last, or before the next one."""
     demands = after.copy()
     while demands.add(before(demands)):
         pass
@@ -124,7 +124,7 @@ def _until_stable(after: Demands, before: Callable[[Demands], Demands]) -> Deman
 
 
 def _results(program: Program, rows: int, per_row: Sequence[bool]) -> Demands:
-    """What callers read, and the state that calls leave."""
+    """The memory that callers read, and the state that calls leave."""
     demands = Demands()
     for number, result in enumerate(program.results):
         first: Chunks | None = None

@@ -1,4 +1,4 @@
-"""What the first rows of a step's results are computed from: for each operation that computes rows by themselves."""
+"""Rules for each operation that computes rows by themselves: which memory the first rows of its results need."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _product_outputs(step: Step, axes: Sequence[int]) -> dict[str, Sequence[int]
 
 
 def _addend(step: Step, axes: Sequence[int]) -> dict[str, Sequence[int]]:
-    """What is added to each element of a product."""
+    """The arrays that are added to each element of a product."""
     return {"addend": axes} if "addend" in step.inputs else {}
 
 

@@ -157,7 +157,7 @@ class _Bytes:
         return self._before(operand, _is_window) or operand
 
     def _before(self, operand: Operand, is_that: Callable[[Instruction], bool]) -> Operand | None:
-        """The same elements as bytes before a kernel that has computed them; None if another one has."""
+        """The elements as bytes, before a kernel that has widened them; None if another one has."""
         maker = operand.value.producer
         call = None if maker is None else KernelCall.of(self.graph, maker)
         if call is None or maker is None or not call.is_whole or not _is_whole(operand):
@@ -217,7 +217,7 @@ def _is_window(kernel: Instruction) -> bool:
 
 
 def _computed(kernel: Instruction) -> Instruction:
-    """What a kernel of one operation computes; perhaps its value has another shape in the end."""
+    """The instruction of a kernel of one operation; perhaps its value has another shape in the end."""
     return behind_bitcasts(kernel.called_root) if kernel.opcode == "fusion" else kernel
 
 

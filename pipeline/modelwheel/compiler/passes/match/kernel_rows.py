@@ -43,7 +43,7 @@ def _says_more(one: RowsApart, other: RowsApart) -> bool:
 
 
 def _parts(instruction: Instruction) -> tuple[Sequence[Instruction], Sequence[Instruction]]:
-    """What a kernel reads, and the instructions that it computes; the last one is the result."""
+    """A kernel's operands, and the instructions that it computes; the last one is the result."""
     if instruction.opcode != "fusion":
         return instruction.operands, (instruction,)
     (computation,) = instruction.called

@@ -72,7 +72,7 @@ _KERNEL = re.compile(r"\]x\[([^\]]*)\]->")
 
 
 def terms_in_module(functions: Mapping[str, Function]) -> dict[str, int]:
-    """The same for the constants of `main` of a module, by their names."""
+    """The numbers of products for the constants of `main` of a module, by their names."""
     walk = _Walk(functions)
     walk.visit(functions["main"].body, {}, is_main=True)
     return walk.found

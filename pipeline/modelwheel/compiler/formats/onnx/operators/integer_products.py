@@ -53,7 +53,7 @@ class Whole:
         return Whole(s.transpose(self.numbers, [1, 0]), zero)
 
     def signed(self) -> Whole:
-        """The same with signed integers, and a zero point of 32 bits, or none if it is 0."""
+        """These numbers as signed integers, with a zero point of 32 bits, or none if it is 0."""
         numbers, zero = self.numbers, self.zero
         wide = None if zero is None else e.convert(zero, INT32)
         if numbers.dtype != _INT8:
