@@ -157,7 +157,9 @@ def _at_level(
     lower: LowerCpu | None,
 ) -> Compared:
     rows = list(settings.rows or manifest.batching.sizes)
-    trace = trace_of(max(rows)) if settings.as_programs else ()
+    batching = manifest.batching
+    possible = batching.sizes if batching.no_emulation_reason else ()
+    trace = trace_of(max(rows), possible) if settings.as_programs else ()
     inputs = directory / "inputs"
     rules = _write_inputs(installed, level, sorted({*rows, *trace}), sandbox, inputs)
     files, missing = _peers(contender)

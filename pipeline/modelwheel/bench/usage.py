@@ -15,16 +15,27 @@ _MOST = 20_000
 """Calls of a turn: copying the arrays of short calls takes longer than the calls, and is not counted."""
 
 
-def trace_of(most: int) -> tuple[int, ...]:
+def trace_of(most: int, possible: Sequence[int] = ()) -> tuple[int, ...]:
     """The numbers of rows of calls that vary, up to some number: as many between 1 and 8 as between 8 and 64, mixed.
+
+    Args:
+        most: The largest number.
+        possible: The only numbers that the model takes, ascending; by default it takes all.
 
     Returns:
         The same for every runtime and machine; nothing if no number but one is possible.
     """
     counts = [round(most ** (step / (_COUNTS - 1))) for step in range(_COUNTS)] * 2
+    if possible:
+        counts = [
+            max((number for number in possible if number <= count), default=possible[0])
+            for count in counts
+        ]
     # 7 has no divisor in common with 16: every place comes once.
     return (
-        tuple(counts[7 * place % len(counts)] for place in range(len(counts))) if most > 1 else ()
+        tuple(counts[7 * place % len(counts)] for place in range(len(counts)))
+        if len(set(counts)) > 1
+        else ()
     )
 
 

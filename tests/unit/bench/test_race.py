@@ -187,6 +187,8 @@ def test_a_trace_has_few_and_many_rows_alike_in_no_order() -> None:
     assert list(trace) not in (sorted(trace), sorted(trace, reverse=True))
     assert trace == trace_of(64)
     assert trace_of(1) == ()
+    assert set(trace_of(64, possible=(1, 16))) == {1, 16}
+    assert trace_of(64, possible=(16,)) == ()
 
 
 ONES = np.ones((2, 3), np.float32)
