@@ -30,8 +30,8 @@ void BatchPlanner::plan(const Variant *variants, std::size_t count, std::uint16_
     for (std::size_t i = count; i-- > 0;) {
       const std::size_t size = variants[i].batch_size;
       const bool pads = size > n;
-      const double cost = 
-          pads ? variants[i].cost_of(n) : variants[i].cost + scratch[size <= place ? place - size : place + ring - size];
+      const double cost = pads ? variants[i].cost_of(n)
+                               : variants[i].cost + scratch[size <= place ? place - size : place + ring - size];
       const bool first = i == count - 1;
       if (first || cost < lowest || (!(cost > lowest) && padded && !pads)) {
         lowest = cost;

@@ -40,8 +40,7 @@ modelwheel_status run_chunk(modelwheel_model *model, const Variant &variant, con
   bind_inputs(chunk, inputs, model->inputs);
   bind_outputs(chunk, outputs, model->outputs);
   model->state.begin_run(model->inputs + api.num_inputs);
-  if (!variant.run(model->inputs, model->outputs, model->arena, model->threads,
-                   static_cast<std::int64_t>(rows.count)))
+  if (!variant.run(model->inputs, model->outputs, model->arena, model->threads, static_cast<std::int64_t>(rows.count)))
     return fail(model, MODELWHEEL_INTERNAL, "a compiled kernel of %s reported a failure", api.name);
   copy_staged_outputs(chunk, model->outputs, outputs);
   model->state.end_run();
