@@ -61,8 +61,8 @@ _STAIRS = """
 ## Time against rows
 
 A wheel computes any number of rows by runs of its compiled batch sizes. The lower part of each plot shows which: a bar is
-the rows that the runs of each batch size compute, divided by the rows of the call. Above 1, the last run is padded. The
-models of the reference set have few batch sizes, so numbers of rows between them cost more runs or padding;
+the batch sizes of the runs, divided by the rows of the call. Above 1, the last batch has room for more rows: steps that can
+do so compute its first rows only, others all of them;
 `modelwheel tune` proposes batch sizes for the numbers of rows that a program uses.
 """
 

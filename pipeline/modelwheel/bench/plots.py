@@ -34,7 +34,7 @@ def write_plots(benchmark: Benchmark, directory: Path) -> list[Path]:
 def write_latency(model: Compared, path: Path, title: str | None = None) -> None:
     """Microseconds of a call against the number of rows; below, the batch sizes that the wheel splits the rows into.
 
-    The wheel's time is a staircase: fewer rows never take longer than more rows, which could be padded.
+    Fewer rows never take longer than more rows: a run computes the first rows of a batch, or all of a padded one.
     """
     threads = "one thread" if model.threads == 1 else f"{model.threads} threads"
     heading = f"{title or model.model}, {model.level}, {threads}"
@@ -60,7 +60,7 @@ def _points(model: Compared, kind: Kind) -> list[tuple[int, float]]:
 
 
 def _draw_split(model: Compared, axes: Axes) -> None:
-    """A bar for each number of rows: the part of the rows that runs of each batch size compute, above 1 with padding."""
+    """A bar for each number of rows: the batch sizes of its runs, as parts of the rows; above 1 where a batch has room for more."""
     split = {case.rows: runs(case.rule) for case in model.cases if case.rows > 0}
     rows = sorted(split)
     tops = [0.0] * len(rows)
