@@ -45,6 +45,12 @@ def test_the_first_rows_of_a_product_need_those_of_its_left_factor() -> None:
     assert FirstRows(program, ROWS, [True]).inputs == (True,)
 
 
+def test_a_scalar_input_has_no_rows() -> None:
+    program = _program(_product(0, 3))
+    scaled = program.model_copy(update={"parameters": (*program.parameters, dense((), 5))})
+    assert FirstRows(scaled, ROWS, [True]).inputs == (True, False)
+
+
 def test_a_right_factor_is_needed_whole() -> None:
     computed, product = _product(0, 1), dot(dense((4, 4), 0), dense((4, 4), 1), dense((4, 4), 3))
     assert _partial(_program(computed, product)) == [product]

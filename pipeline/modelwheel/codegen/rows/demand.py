@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from ...program.ops import Branches, Conditional, While
 from ...program.program import Program
 from ...program.steps import Step
+from ...program.view import View
 from ...program.walk import walk
 from .chunks import Chunks, Demands, chunks_of
 from .rules import apart
@@ -39,8 +40,7 @@ class FirstRows:
         """For each input of the program, whether only its first rows are read; empty if all may be."""
         if program is not None and rows > 1 and any(per_row):
             before = self._walk(program.steps, _results(program, rows, per_row))
-            first = (chunks_of(view, (0,), rows) for view in program.inputs)
-            self.inputs = tuple(one is not None and not before.need_all(one) for one in first)
+            self.inputs = tuple(_is_read_first(view, rows, before) for view in program.inputs)
             found = (step for step in walk(program.steps) if apart(step, rows) is not None)
             self._steps = {id(step) for step in found} - self._whole
 
@@ -121,6 +121,12 @@ def _until_stable(after: Demands, before: Callable[[Demands], Demands]) -> Deman
     while demands.add(before(demands)):
         pass
     return demands
+
+
+def _is_read_first(view: View, rows: int, before: Demands) -> bool:
+    """Whether of an input only the first rows are read; a scalar has none."""
+    first = chunks_of(view, (0,), rows) if view.shape else None
+    return first is not None and not before.need_all(first)
 
 
 def _results(program: Program, rows: int, per_row: Sequence[bool]) -> Demands:
