@@ -6,7 +6,9 @@ import re
 
 import pytest
 
+from modelwheel.compiler.stablehlo import canonical, mlir_text
 from modelwheel.compiler.stablehlo.canonical import canonical_form
+from modelwheel.compiler.stablehlo.mlir_text import Function
 
 _X, _Y = "tensor<64x2x48xf32>", "tensor<64x2x96xf32>"
 
@@ -34,6 +36,20 @@ def _changed(arguments: str, body: str, result: str, kind: str, *constants: int)
 def _assert_kept(arguments: str, body: str, result: str, kind: str, *constants: int) -> None:
     text = _module(arguments, body, result, kind)
     assert canonical_form(text, constants) == text
+
+
+def test_a_module_is_read_once_for_all_rules(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of unrolled recurrent models have tens of thousands of lines."""
+    texts = list[str]()
+
+    def read_functions(text: str) -> dict[str, Function]:
+        texts.append(text)
+        return mlir_text.read_functions(text)
+
+    monkeypatch.setattr(canonical, "read_functions", read_functions)
+    kind = "tensor<4xf32>"
+    _assert_kept(f"%arg0: {kind}", f"%0 = stablehlo.tanh %arg0 : {kind}", "%0", kind)
+    assert len(texts) == 1
 
 
 # --- a matrix that is repeated for a batch --------------------------------------------------------

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from ...errors import UnsupportedModelError
 
@@ -48,7 +49,7 @@ class Op:
     line: int = -1
     """Where it begins in the text of the module, from 0."""
 
-    @property
+    @cached_property
     def operands(self) -> list[tuple[str, int]]:
         """The values that it reads, as names with their number."""
         text = self.text

@@ -9,10 +9,11 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
+from functools import cached_property
 
 from ..block_graph import BlockGraph, all_ops, graphs_of
-from ..mlir_text import Function, Op, read_functions
+from ..mlir_text import Op, read_functions
 from ..module_names import without_names
 from .activation_forms import rewrite_activation
 from .draft import PLACE, Replacement
@@ -64,43 +65,56 @@ def canonical_form(text: str, constants: Collection[int] = ()) -> str:
         constants: The numbers of those arguments of `main` that are constants.
     """
     fresh = itertools.count()
+    form = _Form(text, constants)
     for _ in range(_MOST_ROUNDS):
-        before = text
+        before = form
         for rule in RULES:
-            text = _apply(rule, text, constants, fresh)
-        if text == before:
-            return text
-    return text
+            form = _apply(rule, form, fresh)
+        if form.text == before.text:
+            break
+    return form.text
 
 
-def _apply(rule: Rule, text: str, constants: Collection[int], fresh: Iterator[int]) -> str:
-    """The text in which a rule has been applied until it does not match."""
-    for _ in range(_MOST_ROUNDS):
-        replacements = dict(_matches(rule, read_functions(without_names(text)), constants))
-        if not replacements:
-            return text
-        lines = text.split("\n")
-        for number, replacement in replacements.items():
-            lines[number] = _written(lines[number], replacement)
-        text = _without_unread(_with_names(lines, fresh))
-    return text
+class _Form:
+    """A text, and its blocks as graphs, which are read once for all rules that change nothing."""
 
+    def __init__(self, text: str, constants: Collection[int]) -> None:
+        self.text = text
+        self.constants = constants
 
-def _matches(
-    rule: Rule, functions: Mapping[str, Function], constants: Collection[int]
-) -> Iterator[tuple[int, Replacement]]:
-    """The replacements of lines, by their numbers."""
-    for name, function in functions.items():
-        arguments = function.body.arguments
-        constant_arguments = (
-            {arguments[number] for number in constants} if name == MAIN else set[str]()
-        )
-        for graph in graphs_of(function):
-            known = constant_arguments if graph.block is function.body else set[str]()
+    @cached_property
+    def graphs(self) -> list[tuple[BlockGraph, Collection[str]]]:
+        """Each with the names of its arguments that are constants."""
+        graphs: list[tuple[BlockGraph, Collection[str]]] = []
+        for name, function in read_functions(without_names(self.text)).items():
+            arguments = function.body.arguments
+            known = {arguments[number] for number in self.constants} if name == MAIN else set[str]()
+            graphs += [
+                (graph, known if graph.block is function.body else set[str]())
+                for graph in graphs_of(function)
+            ]
+        return graphs
+
+    def matches(self, rule: Rule) -> Iterator[tuple[int, Replacement]]:
+        """The replacements of lines, by their numbers."""
+        for graph, known in self.graphs:
             for op in graph.block.ops:
                 replacement = rule(graph, op, known)
                 if replacement is not None:
                     yield op.line, replacement
+
+
+def _apply(rule: Rule, form: _Form, fresh: Iterator[int]) -> _Form:
+    """The form in which a rule has been applied until it does not match."""
+    for _ in range(_MOST_ROUNDS):
+        replacements = dict(form.matches(rule))
+        if not replacements:
+            return form
+        lines = form.text.split("\n")
+        for number, replacement in replacements.items():
+            lines[number] = _written(lines[number], replacement)
+        form = _Form(_without_unread(_with_names(lines, fresh)), form.constants)
+    return form
 
 
 def _written(line: str, replacement: Replacement) -> str:
