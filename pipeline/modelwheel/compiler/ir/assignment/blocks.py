@@ -6,10 +6,12 @@ attention keep in registers or caches needs no place any more, and the room that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
+from typing import Any, TypeAlias
+
+import numpy as np
 
 from ....program.arrays import ALIGNMENT
 
@@ -89,11 +91,40 @@ class Block:
         """Whether any of it is used in one of several branches that run at the same time."""
         return any(not is_choice for use in self.uses for _, _, is_choice in use.path)
 
-    def may_meet(self, other: Block) -> bool:
-        """Whether any uses of both may be at one time."""
-        if self.is_in_branches and other.is_in_branches:
-            return True
-        return self.first <= other.last and other.first <= self.last
+
+class _Taken:
+    """Blocks at their places; finds those that may be in use at the time of another one by arrays of times."""
+
+    def __init__(self) -> None:
+        self._blocks: dict[int, list[tuple[Block, int]]] = {}
+        """By allocation, with the offsets of their origins."""
+        self._times: dict[int, np.ndarray[Any, Any]] = {}
+        """By allocation, one column for each block: the first and the last time, and whether it is in branches."""
+
+    def add(self, block: Block, place: Place) -> None:
+        """Puts a block at a place."""
+        index = place.allocation
+        blocks = self._blocks.setdefault(index, [])
+        times = self._times.get(index)
+        if times is None or len(blocks) == times.shape[1]:
+            self._times[index] = larger = np.zeros((3, 2 * len(blocks) or 8), np.int64)
+            if times is not None:
+                larger[:, : len(blocks)] = times
+            times = larger
+        times[:, len(blocks)] = block.first, block.last, block.is_in_branches
+        blocks.append((block, place.offset))
+
+    def near(self, block: Block, allocation: int) -> Iterator[tuple[Block, int]]:
+        """The blocks of an allocation of which any uses may be at the time of uses of another block."""
+        blocks = self._blocks.get(allocation)
+        if not blocks:
+            return
+        first, last, is_in_branches = self._times[allocation][:, : len(blocks)]
+        may_meet = (first <= block.last) & (block.first <= last)
+        if block.is_in_branches:
+            may_meet |= is_in_branches.astype(bool)
+        for number in np.flatnonzero(may_meet).tolist():
+            yield blocks[number]
 
 
 _Order: TypeAlias = Callable[[Block], tuple[int, ...]]
@@ -139,24 +170,32 @@ _Places: TypeAlias = dict[Block, Place]
 
 def _kept(places: _Places, candidates: Iterable[Block], *, trusted: bool) -> _Places:
     """Places of some blocks, with those of others that can stay at their homes."""
-    kept = dict(places)
+    kept, taken = dict(places), _taken(places)
     for block in candidates:
         assert block.home is not None
         is_inside = block.home.offset + block.start >= 0
-        if trusted or (is_inside and not any(_meet(block, block.home, *o) for o in kept.items())):
+        if trusted or (is_inside and not _meets_any(block, block.home, taken)):
             kept[block] = block.home
+            taken.add(block, block.home)
     return kept
 
 
-def _meet(a: Block, at: Place, b: Block, there: Place) -> bool:
-    """Whether two blocks have bytes in common at places while both are in use."""
-    if at.allocation != there.allocation or not a.may_meet(b):
-        return False
-    way = there.offset - at.offset
+def _taken(places: _Places) -> _Taken:
+    taken = _Taken()
+    for block, place in places.items():
+        taken.add(block, place)
+    return taken
+
+
+def _meets_any(block: Block, at: Place, taken: _Taken) -> bool:
+    """Whether a block has bytes in common with others while both are in use."""
     return any(
-        x.start < y.start + way + y.size and y.start + way < x.start + x.size and x.meets(y)
-        for x in a.uses
-        for y in b.uses
+        x.start < y.start + there - at.offset + y.size
+        and y.start + there - at.offset < x.start + x.size
+        and x.meets(y)
+        for other, there in taken.near(block, at.allocation)
+        for x in block.uses
+        for y in other.uses
     )
 
 
@@ -164,13 +203,11 @@ def _placed(
     blocks: Sequence[Block], shared: int, kept: _Places, order: _Order
 ) -> tuple[_Places, int]:
     """A place for each block, and the bytes that they take together in the shared allocation."""
-    places = dict(kept)
-    taken = [(b, place.offset) for b, place in kept.items() if place.allocation == shared]
+    places, taken = dict(kept), _taken(kept)
     for block in sorted((block for block in blocks if block not in kept), key=order):
-        offset = _free(block, [(other, at) for other, at in taken if block.may_meet(other)])
-        places[block] = Place(shared, offset)
-        taken.append((block, offset))
-    size = max((at + block.stop for block, at in taken), default=0)
+        places[block] = Place(shared, _free(block, taken.near(block, shared)))
+        taken.add(block, places[block])
+    size = max((p.offset + b.stop for b, p in places.items() if p.allocation == shared), default=0)
     return places, size
 
 
