@@ -92,3 +92,12 @@ def test_rows_of_large_models_are_evaluated_a_few_at_a_time(judged: dict[str, An
         "large": 4,
         "at_once": 4,
     }
+
+
+def test_a_graph_is_compiled_once_for_all_that_is_asked_about_it(judged: dict[str, Any]) -> None:
+    assert judged["sessions"] == {
+        "same": True,
+        "other": False,
+        "right": [True, True],
+        "outside": False,
+    }

@@ -14,11 +14,13 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from modelwheel.compiler.freeze.frozen import freeze_graph
 from modelwheel.compiler.loaded.base import Arrays, Fetch, SignatureGraph, StaticShapes
 from modelwheel.compiler.reference.boundary import evaluate_boundary
 from modelwheel.compiler.reference.fitting import check_few_rows, fitting_rows
 from modelwheel.compiler.reference.row_noise import RowNoise
 from modelwheel.compiler.reference.rows import Rows, check_rows
+from modelwheel.compiler.reference.truth.evaluate import kept_sessions, opened
 from modelwheel.compiler.reference.truth.find import find_truth
 from modelwheel.compiler.stablehlo.xla_module import call_module, read_module
 from modelwheel.model.inspection import SignatureInfo, TensorInfo
@@ -290,6 +292,32 @@ def fits() -> dict[str, Any]:
     }
 
 
+def sessions(x: Array) -> dict[str, Any]:
+    """Which evaluations of a graph share a session, within `kept_sessions` and outside, and whether the shared one is right."""
+
+    def times(factor: float) -> Callable[[Any], dict[str, Any]]:
+        return lambda x: {"y": factor * x}
+
+    def evaluators() -> list[Callable[[Arrays], Arrays]]:
+        found = []
+        for factor in (2.0, 2.0, 3.0):
+            model = Model(_product, times(factor))
+            frozen = freeze_graph(model.graph({"x": x.shape}), {"x": x.shape})
+            with opened(frozen.graph_def, frozen) as call:
+                found.append(call)
+        return found
+
+    with kept_sessions():
+        first, second, other = evaluators()
+        right = [np.array_equal(call({"x": x})["y"], n * x) for call, n in ((first, 2), (other, 3))]
+    return {
+        "same": first is second,
+        "other": first is other,
+        "right": right,
+        "outside": len(set(evaluators())) < 3,
+    }
+
+
 def main() -> None:
     x = np.random.default_rng(3).normal(size=(4, 4)).astype(np.float32)
     with_zeros = x.copy()
@@ -297,7 +325,12 @@ def main() -> None:
     found = {
         name: judge(model, with_zeros if name == "nan" else x) for name, model in MODELS.items()
     }
-    more = {"independence": independence(), "long": long_sums(x), "fits": fits()}
+    more = {
+        "independence": independence(),
+        "long": long_sums(x),
+        "fits": fits(),
+        "sessions": sessions(x),
+    }
     sys.stdout.write(json.dumps({**found, **more}))
 
 

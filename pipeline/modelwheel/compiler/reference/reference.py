@@ -46,6 +46,7 @@ from .lengths import Extents, Lengths, PaddedError, tested_lengths
 from .row_noise import RowNoise
 from .rows import Evaluate, Rows, check_rows, find_difference
 from .samples import read_samples, repeat_rows
+from .truth.evaluate import kept_sessions
 from .truth.exactly import Exactly
 from .truth.find import find_truth
 from .truth.missing import NoTruthError
@@ -56,7 +57,8 @@ def run(job: ReferenceJob) -> None:
     allow_one_thread()
     request = job.request
     loaded = formats.load(job.inputs.model, request.reading, request.signature, request.names)
-    _write_reference(job, loaded)
+    with kept_sessions():
+        _write_reference(job, loaded)
     time_framework(loaded, request).save(job.out / TIMES)
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager
-from typing import Any
+from contextlib import ExitStack, closing, contextmanager
+from contextvars import ContextVar
+from typing import Any, TypeAlias
 
 import numpy as np
 import tensorflow as tf
@@ -19,9 +20,55 @@ from ...freeze.frozen import FrozenGraph
 from ...loaded.base import Arrays
 from .missing import NoTruthError
 
+_Call: TypeAlias = Callable[[Arrays], Arrays]
+
+_KEPT_BYTES = 64 << 20
+"""Of all graphs whose sessions are kept: XLA compiles a graph of thousands of operations for longer than it runs, whatever
+its weights take."""
+
+
+class _Sessions:
+    """The sessions of graphs without state, each by what the graph is."""
+
+    def __init__(self, stack: ExitStack) -> None:
+        self._stack = stack
+        self._calls: dict[str, _Call] = {}
+        self._left = _KEPT_BYTES
+
+    def call(self, graph_def: Any, frozen: FrozenGraph) -> _Call | None:
+        """The function of a session that is kept; None if this one is not."""
+        size = graph_def.ByteSize()
+        if frozen.state or size > _KEPT_BYTES:
+            return None
+        content = hashlib.sha256(graph_def.SerializeToString(deterministic=True))
+        content.update(
+            repr((sorted(frozen.feeds.items()), sorted(frozen.fetches.items()))).encode()
+        )
+        key = content.hexdigest()
+        if key not in self._calls:
+            if size > self._left:
+                return None
+            self._calls[key] = self._stack.enter_context(_session(graph_def, frozen))
+            self._left -= size
+        return self._calls[key]
+
+
+_sessions: ContextVar[_Sessions | None] = ContextVar("_sessions", default=None)
+
 
 @contextmanager
-def opened(graph_def: Any, frozen: FrozenGraph) -> Iterator[Callable[[Arrays], Arrays]]:
+def kept_sessions() -> Iterator[None]:
+    """Within it, `opened` keeps sessions of small graphs open: boundary rows and others often need the same graph."""
+    with ExitStack() as stack:
+        token = _sessions.set(_Sessions(stack))
+        try:
+            yield
+        finally:
+            _sessions.reset(token)
+
+
+@contextmanager
+def opened(graph_def: Any, frozen: FrozenGraph) -> Iterator[_Call]:
     """A function that computes the outputs of a call, of calls in a row from the first state on.
 
     Args:
@@ -31,6 +78,17 @@ def opened(graph_def: Any, frozen: FrozenGraph) -> Iterator[Callable[[Arrays], A
     Raises:
         NoTruthError: TensorFlow has no kernels for these types; the function raises it too.
     """
+    sessions = _sessions.get()
+    kept = None if sessions is None else sessions.call(graph_def, frozen)
+    if kept is not None:
+        yield kept
+        return
+    with _session(graph_def, frozen) as call:
+        yield call
+
+
+@contextmanager
+def _session(graph_def: Any, frozen: FrozenGraph) -> Iterator[_Call]:
     graph = tf.Graph()
     # The graph is the default one only while it is made: in between, others are, or none.
     with closing(tf.compat.v1.Session(graph=graph, config=_config())) as session:
