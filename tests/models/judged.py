@@ -22,7 +22,7 @@ from modelwheel.compiler.reference.row_noise import RowNoise
 from modelwheel.compiler.reference.rows import Rows, check_rows
 from modelwheel.compiler.reference.truth.evaluate import kept_sessions, opened
 from modelwheel.compiler.reference.truth.find import find_truth
-from modelwheel.compiler.stablehlo.xla_module import call_module, read_module
+from modelwheel.compiler.stablehlo.xla_module import call_module, embedded_module, read_module
 from modelwheel.model.inspection import SignatureInfo, TensorInfo
 from modelwheel.model.reference_result import Reference, input_key, output_key
 from modelwheel.workers.jobs import ReferenceRequest
@@ -310,7 +310,9 @@ def sessions(x: Array) -> dict[str, Any]:
     with kept_sessions():
         first, second, other = evaluators()
         right = [np.array_equal(call({"x": x})["y"], n * x) for call, n in ((first, 2), (other, 3))]
+    content = _LOUDNESS.replace("ROWS", "4").encode()
     return {
+        "module": embedded_module(content) is embedded_module(content[:9] + content[9:]),
         "same": first is second,
         "other": first is other,
         "right": right,

@@ -25,7 +25,7 @@ from ..tensors.values import Origin, Tensor
 from .mlir_text import Block, Function, Op, result_types
 from .module_values import module_demands, with_module_values
 from .module_walk import MAIN, Walk, called_functions
-from .xla_module import Module, read_module
+from .xla_module import Module, embedded_module
 
 MODULE_OP = "XlaCallModule"
 """TensorFlow's operation that holds a module."""
@@ -129,7 +129,7 @@ def _columns(demand: Demand, origin: Origin) -> tuple[int, int] | None:
 
 @lru_cache(maxsize=64)
 def _judge(content: bytes) -> tuple[Mapping[str, Kind], Cost, Demands, int, Mapping[str, int]]:
-    module = read_module(content, "the module of an XlaCallModule node")
+    module = embedded_module(content)
     count = len(module.main.arguments)
     demands = module_demands(module.functions, count)
     by_label = kinds(module, calls_tensorflow=True)

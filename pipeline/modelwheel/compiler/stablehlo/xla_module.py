@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -56,6 +56,9 @@ _ELEMENTS = {
     **{f"i{bits}": f"int{bits}" for bits in (2, 4, 8, 16, 32, 64)},
     **{f"ui{bits}": f"uint{bits}" for bits in (2, 4, 8, 16, 32, 64)},
 }
+
+_KEPT_BYTES = 1 << 20
+"""Of a module that is kept after it was read."""
 
 _RESOURCE = r'"(?:[^"\\]|\\.)*"|[\w.$-]+'
 # One on each line, with a number for the alignment before the bytes. Names are looked for at the start of lines only:
@@ -153,6 +156,22 @@ def read_module(
     if not apart:
         return Module(put_back(lean), functions, composites=composites)
     return Module(*_with_arguments(lean, functions), composites)
+
+
+def embedded_module(content: bytes) -> Module:
+    """The module of an XlaCallModule node; nobody may change it, as small ones are read once and kept for a while.
+
+    Raises:
+        UnsupportedModelError: See `read_module`.
+    """
+    return (_kept_module if len(content) <= _KEPT_BYTES else _embedded_module)(content)
+
+
+def _embedded_module(content: bytes) -> Module:
+    return read_module(content, "the module of an XlaCallModule node")
+
+
+_kept_module = lru_cache(maxsize=4)(_embedded_module)
 
 
 def _with_arguments(

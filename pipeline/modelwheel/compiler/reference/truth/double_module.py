@@ -13,7 +13,7 @@ import numpy as np
 from ....model.stablehlo_ops import describe
 from ...stablehlo.judge_module import reached_ops, target_of
 from ...stablehlo.mlir_text import Op, tensor_types
-from ...stablehlo.xla_module import Module, read_module
+from ...stablehlo.xla_module import Module, embedded_module
 from .convolution import expand_convolutions
 from .missing import NoTruthError
 
@@ -45,7 +45,7 @@ def widen_module(content: bytes) -> bytes:
             clause.
         UnsupportedModelError: It is not a module.
     """
-    module = read_module(content, "the module of an XlaCallModule node")
+    module = embedded_module(content)
     for _, op in reached_ops(module):
         _require_exact(op)
     wide = widen_text(module.text)

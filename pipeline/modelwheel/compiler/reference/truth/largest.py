@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from ...stablehlo.judge_module import MODULE_OP, reached_ops
 from ...stablehlo.mlir_text import tensor_types
-from ...stablehlo.xla_module import read_module
+from ...stablehlo.xla_module import embedded_module
 
 
 def largest_value(graph_def: Any) -> int:
@@ -27,7 +27,7 @@ def _sizes(graph_def: Any) -> Iterator[int]:
                 yield from (tensor.shape.num_elements() or 0 for tensor in operation.outputs)
     for node in graph_def.node:
         if node.op == MODULE_OP:
-            module = read_module(node.attr["module"].s, "the module of an XlaCallModule node")
+            module = embedded_module(node.attr["module"].s)
             for _, op in reached_ops(module):
                 for tensor in tensor_types(op.text):
                     yield math.prod(extent or 1 for extent in tensor.shape)

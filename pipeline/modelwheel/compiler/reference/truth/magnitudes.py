@@ -20,7 +20,7 @@ from ...freeze.frozen import FrozenGraph
 from ...graphs.graphs import Graph, is_control, node_name
 from ...stablehlo.judge_module import MODULE_OP
 from ...stablehlo.mlir_text import Block, Function, Op, result_types, tensor_types
-from ...stablehlo.xla_module import read_module
+from ...stablehlo.xla_module import embedded_module
 
 _DEPTH = 64
 """Of operations that are followed from an output."""
@@ -236,7 +236,7 @@ class _Nodes:
 
     def _module(self, node: Any) -> _Module:
         if node.name not in self._modules:
-            module = read_module(node.attr["module"].s, "the module of an XlaCallModule node")
+            module = embedded_module(node.attr["module"].s)
             inputs = [
                 partial(self.value, tensor) for tensor in node.input if not is_control(tensor)
             ]

@@ -19,7 +19,7 @@ from ...freeze.frozen import FrozenGraph
 from ...graphs.graphs import bodies, nodes_of
 from ...loaded.base import Arrays
 from ...stablehlo.judge_module import MODULE_OP
-from ...stablehlo.xla_module import Module, read_module
+from ...stablehlo.xla_module import Module, embedded_module
 from .evaluate import run_calls
 
 _VALUE = r"%[\w$.-]+"
@@ -68,7 +68,7 @@ def round_elsewhere(graph_def: Any, draw: int) -> Any:
     for body in bodies(copy):
         for node in nodes_of(body):
             if node.op == MODULE_OP:
-                module = read_module(node.attr["module"].s, "the module of an XlaCallModule node")
+                module = embedded_module(node.attr["module"].s)
                 changed = Module(nudge_results(module.text, draw), module.functions)
                 node.attr["module"].s = changed.bytecode
     return copy

@@ -14,7 +14,7 @@ from tensorflow.core.framework import types_pb2
 
 from ...freeze.frozen import FrozenGraph
 from ...stablehlo.judge_module import MODULE_OP
-from ...stablehlo.xla_module import Module, read_module
+from ...stablehlo.xla_module import Module, embedded_module
 from .terms import terms_in_graph, terms_in_module
 
 Array = np.ndarray[Any, Any]
@@ -87,7 +87,7 @@ def _make_placeholder(node: Any, shape: tuple[int, ...]) -> None:
 
 def _part_module(node: Any, first: int) -> list[tuple[str, Array, int]]:
     """Makes constants of the module's `main` its last arguments; their new names, values and terms."""
-    module = read_module(node.attr["module"].s, "the module of an XlaCallModule node")
+    module = embedded_module(node.attr["module"].s)
     text, types, weights = module.text, list[str](), list[tuple[str, Array, int]]()
     start = _MAIN.search(text)
     if start is None:
