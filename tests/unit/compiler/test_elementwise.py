@@ -324,6 +324,30 @@ def test_kernels_may_take_their_part_of_an_array_themselves() -> None:
     assert "%0+192i f32[3,8]{16,1}@8, " in step
 
 
+def test_the_part_of_an_array_with_the_batch_first_is_rows_that_are_apart() -> None:
+    """So it is where the transpose that an exporter writes before a layer has gone through a product."""
+    inside = (
+        "  x = f32[3,16] parameter(0)\n  bias = f32[16] parameter(1)\n",
+        (
+            "  array = f32[4,3,16] parameter(0)\n"
+            "  bias = f32[16] parameter(1)\n"
+            "  i = s32[] parameter(2)\n"
+            "  zero = s32[] constant(0)\n"
+            "  part3 = f32[3,1,16] dynamic-slice(array, zero, i, zero), dynamic_slice_sizes={3,1,16}\n"
+            "  x = f32[3,16] bitcast(part3)\n"
+        ),
+    )
+    batch_first = ("f32[4,3,16]", "f32[3,4,16]")
+    call = ("fusion(x, bias)", "fusion(source, bias, i)")
+    emission = Emission(LAYER, inside, call, batch_first)
+    graph = emission.graph(["last", "all"], last="output", all="output")
+    CountLoops().run(graph)
+    lines = lines_after(ChainElementwise(), graph, rewrites=1)
+    (step,) = (line for line in lines if "elementwise" in line)
+    assert "%0+64i f32[3,8]{64,1}, " in step
+    assert "%0+64i f32[3,8]{64,1}@8, " in step
+
+
 def test_a_mask_that_is_too_short_is_read_by_a_kernel() -> None:
     """XLA takes its last row again."""
     graph = Emission(LAYER, ("pred[4,3]", "pred[3,3]")).graph(

@@ -60,6 +60,52 @@ def part_of(
     return None if window is None else Operand(array.value, View.of_bytes(window))
 
 
+def rows_of(
+    counters: Counters, fusion: Instruction, kernel: Node, node: Instruction
+) -> Operand | None:
+    """The part of an array that an instruction in a fusion is, as rows along the last axis.
+
+    One before the last axis may be a place that the iteration says, as the steps of a sequence in an array with the batch
+    first are: then rows are as far apart as all places of a row of the batch.
+    """
+    if node.opcode != "dynamic-slice":
+        return None
+    source, *indices = node.operands
+    array, shape = _argument(kernel, source), source.shape
+    element = shape.element_type
+    if array is None or element is None or array.view.slice.step or not shape.dimensions:
+        return None
+    places = [
+        axis for axis, own in enumerate(node.shape.dimensions) if own != shape.dimensions[axis]
+    ]
+    in_order = tuple(reversed(range(shape.rank)))
+    both = shape.minor_to_major == node.shape.minor_to_major == in_order
+    if not both or len(places) != 1 or array.view.slice.size != shape.elements * element.item_bytes:
+        return None
+    (place,) = places
+    columns, extent = shape.dimensions[-1], shape.dimensions[place]
+    inner = math.prod(shape.dimensions[place + 1 :])
+    index = counters.value(indices[place], counters.operands(fusion))
+    # One row of each batch; XLA moves a part that is not inside the array.
+    if node.shape.dimensions[place] != 1 or inner != columns or index is None:
+        return None
+    if not all(0 <= index.at(t) < extent for t in (0, counters.trip_count - 1)):
+        return None
+    rows, stride = math.prod(shape.dimensions[:place]), extent * inner
+    item = element.item_bytes
+    step = index.step * inner * item
+    part = array.view.slice.model_copy(
+        update={
+            "offset": array.view.slice.offset + index.start * inner * item,
+            "size": ((rows - 1) * stride + columns) * item,
+            "step": step,
+            "iterations": counters.trip_count if step else 1,
+        }
+    )
+    view = View(slice=part, element_type=element, shape=(rows, columns), strides=(stride, 1))
+    return Operand(array.value, view)
+
+
 def written_window(
     counters: Counters, fusion: Instruction, kernel: Node
 ) -> tuple[Operand, Result] | None:

@@ -13,7 +13,7 @@ from ....program.view import View
 from ...ir.graph import Node, Operand, Value
 from ...ir.hlo import Instruction
 from ...ir.loops.counters import Counters
-from ...ir.loops.windows import part_of
+from ...ir.loops.windows import part_of, rows_of
 from ...ir.match import behind_bitcasts, parameter_of, row_major, scalar_of
 from .activations import Activations
 
@@ -135,6 +135,12 @@ class Source:
             return None
         return self._read(code, operand, _FLOAT, (row, 1), start)
 
+    def apart(self, code: Code, operand: Operand, start: int) -> int | None:
+        """The number of some columns of rows between which there are others; see `rows_of`."""
+        if operand.view.shape[0] != self.rows:
+            return None
+        return self._read(code, operand, _FLOAT, operand.view.strides, start)
+
     def repeated(self, code: Code, operand: Operand, start: int) -> int | None:
         """The number of some columns that are the same in all rows."""
         return self._read(code, operand, _FLOAT, (0, 1), start)
@@ -150,7 +156,7 @@ class Source:
         code: Code,
         operand: Operand,
         element: ElementType,
-        strides: tuple[int, int],
+        strides: tuple[int, ...],
         start: int,
     ) -> int | None:
         if operand.value in self.known:
@@ -220,6 +226,8 @@ class Reader:
                 return self._slice(node, start)
             case "dynamic-slice" if (window := self._window(node)) is not None:
                 return self.source.read(self.code, window, start, shape.dimensions[-1])
+            case "dynamic-slice" if (rows := self._rows(node)) is not None:
+                return self.source.apart(self.code, rows, start)
             case opcode if opcode in _ARITHMETIC:
                 return self._of(_ARITHMETIC[opcode], operands, node, start)
             case "select":
@@ -301,3 +309,9 @@ class Reader:
         if self.counters is None:
             return None
         return part_of(self.counters, self.instruction, self.kernel, node)
+
+    def _rows(self, node: Instruction) -> Operand | None:
+        """The same with rows that are apart."""
+        if self.counters is None:
+            return None
+        return rows_of(self.counters, self.instruction, self.kernel, node)
