@@ -62,7 +62,8 @@ struct Both {
     Exact exact{0, 0, 0};
     for (std::int64_t tap = 0; tap < num_taps(c); ++tap) {
       const std::int64_t ky = tap / column.kernel_size, kx = tap % column.kernel_size;
-      const std::int64_t iy = window_start(row, y) + ky, ix = window_start(column, x) + kx;
+      const std::int64_t iy = window_start(row, y) + ky * row.kernel_dilation;
+      const std::int64_t ix = window_start(column, x) + kx * column.kernel_dilation;
       if (iy < 0 || iy >= row.in_size || ix < 0 || ix >= column.in_size) continue;
       const float *left = image + iy * row.in_step + ix * column.in_step;
       const float *right = filter + ky * row.tap_step + kx * column.tap_step;

@@ -18,7 +18,7 @@ const Window kWindows[] = {kSquare, {{1, 3}}, {{1, 5}}};
 /// A convolution of dense images; the weights are in panels or rows.
 Convolution with_sides(std::int64_t batch, std::int64_t rows, std::int64_t columns, std::int64_t in_features,
                        std::int64_t out_features, const std::int64_t (&pads)[4], bool panels,
-                       const Window &window = kSquare) {
+                       const Window &window = kSquare, const std::int64_t (&dilations)[2] = {1, 1}) {
   Convolution c{};
   c.batch = batch;
   c.groups = 1;
@@ -29,9 +29,11 @@ Convolution with_sides(std::int64_t batch, std::int64_t rows, std::int64_t colum
     const bool used = axis < 2;
     c.in_size[axis] = axis == 0 ? rows : used ? columns : 1;
     c.kernel_size[axis] = used ? window.taps[axis] : 1;
-    c.stride[axis] = c.kernel_dilation[axis] = c.base_dilation[axis] = 1;
+    c.stride[axis] = c.base_dilation[axis] = 1;
+    c.kernel_dilation[axis] = used ? dilations[axis] : 1;
     c.pad_low[axis] = used ? pads[axis] : 0;
-    c.out_size[axis] = used ? c.in_size[axis] + pads[axis] + pads[axis + 2] + 1 - window.taps[axis] : 1;
+    const std::int64_t reach = (c.kernel_size[axis] - 1) * c.kernel_dilation[axis];
+    c.out_size[axis] = used ? c.in_size[axis] + pads[axis] + pads[axis + 2] - reach : 1;
   }
   c.in_feature = c.out_feature = c.kernel_out = 1;
   c.in_spatial[1] = in_features;
@@ -69,15 +71,18 @@ Convolution draw_convolution(Random &random, std::int64_t largest) {
     if (is_line) pads[0] = pads[2] = 0;
     const std::int64_t rows = is_line ? 1 : random.integer(1, largest);
     const std::int64_t columns = random.integer(1, is_line ? 4 * largest : largest);
+    const std::int64_t most = random.chance(50) ? 1 : 3;
+    const std::int64_t dilations[2] = {random.integer(1, most), random.integer(1, most)};
     const Convolution c = with_sides(random.integer(1, 3), rows, columns, random.pick(kFeatures), random.pick(kColumns),
-                                     pads, random.chance(50), window);
+                                     pads, random.chance(50), window, dilations);
     if (c.out_size[0] > 0 && c.out_size[1] > 0 && fits_winograd<float>(c)) return is_line ? as_line(c) : c;
   }
 }
 
 bool is_mostly_inside(const Convolution &c) {
   bool inside = true;
-  for (int axis = 0; axis < c.rank; ++axis) inside = inside && c.in_size[axis] >= 2 * c.kernel_size[axis];
+  for (int axis = 0; axis < c.rank; ++axis)
+    inside = inside && c.in_size[axis] >= 2 * c.kernel_size[axis] * c.kernel_dilation[axis];
   return inside;
 }
 
@@ -117,7 +122,7 @@ void test_not_finite() {
   CHECK(checked.infinite > 1000 && checked.large > 1000);
 }
 
-/// Images, rows from an even one on, and panels of columns have the bits of the whole.
+/// Images, rows from where tiles begin on, and panels of columns have the bits of the whole.
 void test_ranges() {
   Random random(92);
   int compared = 0;
@@ -128,7 +133,7 @@ void test_ranges() {
     both.fill(random);
     both.run();
     const int axis = i % 3;
-    const int side = tile_side(c.kernel_size[0]);
+    const int side = static_cast<int>(WinogradMethod<Tiling<3, 3>>::unit<float>(c));
     compared += check_whole_ranges(random, both, axis, axis == 0 ? 1 : axis == 1 ? side : kPanel);
     if (side > 1 && c.out_size[0] > 1) CHECK(!same_bits<float>(c, row_range(c, {1, c.out_size[0]}).shape));
   }
@@ -157,8 +162,13 @@ void test_choice() {
   other.out_size[1] = 14;
   CHECK(!fits_winograd<float>(other));
   other = large;
-  other.kernel_dilation[0] = 2;
+  other.base_dilation[0] = 2;
   CHECK(!fits_winograd<float>(other));
+  // Tiles of windows with gaps are between each other.
+  const Convolution apart = with_sides(1, 28, 28, 64, 64, {2, 1, 2, 1}, true, kSquare, {2, 1});
+  CHECK(prefers_winograd<float>(apart) && apart.out_size[0] == 28);
+  CHECK(same_bits<float>(apart, row_range(apart, {12, 28}).shape));
+  CHECK(!same_bits<float>(apart, row_range(apart, {14, 28}).shape));
   CHECK(!fits_winograd<float>(with_sides(1, 28, 28, 64, 72, pads, false)));
   // There are no transforms along the first axis alone, and none along the other for short sums.
   CHECK(fits_winograd<float>(with_sides(1, 28, 28, 64, 64, pads, true, {{1, 5}})));

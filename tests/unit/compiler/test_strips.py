@@ -292,11 +292,12 @@ def test_windows_with_transforms_are_computed_by_them(
     assert _lengths([first, whole, last]) == lengths
 
 
-@pytest.mark.parametrize(("dilation", "lengths"), [(1, [1, 1, 1]), (2, [3])])
-def test_what_is_faster_in_tiles_stays_apart(dilation: int, lengths: list[int]) -> None:
+@pytest.mark.parametrize("dilation", [1, 2])
+def test_what_is_faster_in_tiles_stays_apart(dilation: int) -> None:
+    """Tiles of windows with gaps are between each other."""
     first, _, last = _block(X_IMAGE, Y_IMAGE)
     window = _window(3, dilation, dilation)
-    assert _lengths([first, _filter(window, window, groups=1), last]) == lengths
+    assert _lengths([first, _filter(window, window, groups=1), last]) == [1, 1, 1]
 
 
 def test_small_results_and_large_weights_stay_apart() -> None:

@@ -269,7 +269,7 @@ def _is_transformed(layer: _Layer) -> bool:
     op = layer.op
     features = layer.input.shape[op.input_axes.feature]
     columns = layer.out.shape[op.output_axes.feature]
-    if op.feature_groups != 1 or any(w.kernel_dilation != 1 for w in op.windows):
+    if op.feature_groups != 1:
         return False
     fewest = _TRANSFORMED.get(tuple(w.size for w in op.windows))
     if fewest is not None and features >= fewest and columns % THRESHOLDS.panel == 0:
@@ -278,7 +278,8 @@ def _is_transformed(layer: _Layer) -> bool:
     taps, rest = divmod(line.size, line.stride)
     sums = math.prod(w.size for w in rows) * features * line.stride * (taps // THRESHOLDS.sub_taps)
     return (
-        rest == 0
+        all(w.kernel_dilation == 1 for w in op.windows)
+        and rest == 0
         and taps >= THRESHOLDS.line_taps
         and sums > THRESHOLDS.line_summed
         and columns % THRESHOLDS.line_columns == 0

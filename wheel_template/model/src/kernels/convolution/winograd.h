@@ -99,21 +99,35 @@ struct WinogradTile {
   std::int64_t image, y, x;
 };
 
-/// The tile with a number.
-template <class W>
-MODELWHEEL_INLINE WinogradTile tile_at(const WinogradPlan &plan, std::int64_t number) {
-  const std::int64_t row = number / plan.tile_columns;
-  return {row / plan.tile_rows, row % plan.tile_rows * W::kTile[0], number % plan.tile_columns * W::kTile[1]};
+/// The first output along an axis of the tile with a number.
+MODELWHEEL_INLINE std::int64_t first_output(const Axis &a, std::int64_t number) {
+  return number / a.kernel_dilation * group_side(a) + number % a.kernel_dilation;
 }
 
-/// The tile after another, without divisions, which would take as long as a vector of its sums.
-template <class W>
-MODELWHEEL_INLINE WinogradTile tile_after(const WinogradPlan &plan, WinogradTile tile) {
-  tile.x += W::kTile[1];
-  if (tile.x < plan.tile_columns * W::kTile[1]) return tile;
+/// The first output of the tile after the one that begins at an output.
+template <int kSide>
+MODELWHEEL_INLINE std::int64_t next_output(const Axis &a, std::int64_t output) {
+  if (a.kernel_dilation == 1) return output + kSide;
+  return ++output % a.kernel_dilation == 0 ? output + (kSide - 1) * a.kernel_dilation : output;
+}
+
+/// The tile with a number.
+template <class T, class W>
+MODELWHEEL_INLINE WinogradTile tile_at(const Winograd<T, W> &w, std::int64_t number) {
+  const std::int64_t row = number / w.plan.tile_columns;
+  return {row / w.plan.tile_rows, first_output(w.axes.axis[0], row % w.plan.tile_rows),
+          first_output(w.axes.axis[1], number % w.plan.tile_columns)};
+}
+
+/// The tile after another; where windows have no gaps without divisions, which would take as long as a vector of its
+/// sums.
+template <class T, class W>
+MODELWHEEL_INLINE WinogradTile tile_after(const Winograd<T, W> &w, WinogradTile tile) {
+  tile.x = next_output<W::kTile[1]>(w.axes.axis[1], tile.x);
+  if (tile.x < w.plan.tile_columns * W::kTile[1]) return tile;
   tile.x = 0;
-  tile.y += W::kTile[0];
-  if (tile.y < plan.tile_rows * W::kTile[0]) return tile;
+  tile.y = next_output<W::kTile[0]>(w.axes.axis[0], tile.y);
+  if (tile.y < w.plan.tile_rows * W::kTile[0]) return tile;
   return {tile.image + 1, 0, 0};
 }
 
@@ -136,7 +150,8 @@ template <class T, class W>
 MODELWHEEL_INLINE bool is_inside(const Winograd<T, W> &w, const WinogradTile &tile) {
   const Axis *axis = w.axes.axis;
   const std::int64_t y = tile.y - axis[0].pad_low, x = tile.x - axis[1].pad_low;
-  return y >= 0 && x >= 0 && y + W::kPatch[0] <= axis[0].in_size && x + W::kPatch[1] <= axis[1].in_size;
+  return y >= 0 && x >= 0 && y + (W::kPatch[0] - 1) * axis[0].kernel_dilation < axis[0].in_size &&
+         x + (W::kPatch[1] - 1) * axis[1].kernel_dilation < axis[1].in_size;
 }
 
 template <class T, class W>
@@ -146,9 +161,10 @@ MODELWHEEL_NOINLINE WinogradPatch<T, W> patch_of(const Winograd<T, W> &w, const 
   WinogradPatch<T, W> patch;
   for (int i = 0; i < W::kPatch[0]; ++i)
     for (int j = 0; j < W::kPatch[1]; ++j) {
-      const std::int64_t y = tile.y - axis[0].pad_low + i, x = tile.x - axis[1].pad_low + j;
+      const std::int64_t down = i * axis[0].kernel_dilation, along = j * axis[1].kernel_dilation;
+      const std::int64_t y = tile.y - axis[0].pad_low + down, x = tile.x - axis[1].pad_low + along;
       const bool inside = y >= 0 && y < axis[0].in_size && x >= 0 && x < axis[1].in_size;
-      patch.at[i][j] = inside ? from + i * axis[0].in_step + j * axis[1].in_step : w.zeros;
+      patch.at[i][j] = inside ? from + down * axis[0].in_step + along * axis[1].in_step : w.zeros;
     }
   return patch;
 }
@@ -178,10 +194,12 @@ MODELWHEEL_INLINE void transform_patch(std::int64_t depth, const At &at, T *to) 
 /// Transforms the inputs of some tiles.
 template <class T, class W>
 MODELWHEEL_NOINLINE void winograd_inputs(const Winograd<T, W> &w, Range tiles) {
-  const std::int64_t depth = w.c.in_features, row = w.axes.axis[0].in_step, column = w.axes.axis[1].in_step;
+  const Axis *axis = w.axes.axis;
+  const std::int64_t depth = w.c.in_features, row = axis[0].in_step * axis[0].kernel_dilation;
+  const std::int64_t column = axis[1].in_step * axis[1].kernel_dilation;
   T *to = w.inputs;
-  WinogradTile tile = tile_at<W>(w.plan, tiles.begin);
-  for (std::int64_t left = length(tiles); left > 0; --left, tile = tile_after<W>(w.plan, tile)) {
+  WinogradTile tile = tile_at(w, tiles.begin);
+  for (std::int64_t left = length(tiles); left > 0; --left, tile = tile_after(w, tile)) {
     if (is_inside(w, tile)) {
       const T *from = patch_start(w, tile);
       transform_patch<T, W>(depth, [&](int i, int j) { return from + i * row + j * column; }, to);
@@ -227,12 +245,16 @@ MODELWHEEL_NOINLINE bool write_tiles(const Winograd<T, W> &w, const WinogradStri
   const std::int64_t plane = kind_step(strip.width);
   const T *from = w.products;
   Vector<T> zero{};  // NaN after a sum that is not finite
-  WinogradTile tile = tile_at<W>(w.plan, tiles.begin);
-  for (std::int64_t left = length(tiles); left > 0; --left, tile = tile_after<W>(w.plan, tile)) {
-    const bool below = tile.y + 1 < axis[0].out_size, right = tile.x + 1 < axis[1].out_size;
+  WinogradTile tile = tile_at(w, tiles.begin);
+  for (std::int64_t left = length(tiles); left > 0; --left, tile = tile_after(w, tile)) {
+    // The last groups may have tiles past the end.
+    const bool is_output = tile.y < axis[0].out_size && tile.x < axis[1].out_size;
+    const bool below = tile.y + axis[0].kernel_dilation < axis[0].out_size;
+    const bool right = tile.x + axis[1].kernel_dilation < axis[1].out_size;
     T *const start = w.out + tile.image * w.c.out_batch + tile.y * axis[0].out_step + tile.x * axis[1].out_step;
-    const std::int64_t row = below ? axis[0].out_step : 0, column = right ? axis[1].out_step : 0;
-    for (std::int64_t j = 0; j < strip.width; j += kLanes<T>) {
+    const std::int64_t row = below ? axis[0].kernel_dilation * axis[0].out_step : 0;
+    const std::int64_t column = right ? axis[1].kernel_dilation * axis[1].out_step : 0;
+    for (std::int64_t j = 0; is_output && j < strip.width; j += kLanes<T>) {
       Vector<T> sum[W::kTileSize][1];
       transform_products<T, W>(from + j, plane, sum);
       if constexpr (Careful) {
@@ -419,12 +441,12 @@ struct WinogradMethod : ConvolutionMethod {
   /// Tiles of the rows begin where tiles of all rows do.
   template <class T>
   MODELWHEEL_COLD static constexpr bool same_bits(const Convolution &whole, const Convolution &part) {
-    return (whole.pad_low[0] - part.pad_low[0]) % tile_side(whole.kernel_size[0]) == 0;
+    return (whole.pad_low[0] - part.pad_low[0]) % unit<T>(whole) == 0;
   }
 
   template <class T>
   static constexpr std::int64_t unit(const Convolution &c) {
-    return tile_side(c.kernel_size[0]);
+    return tile_side(c.kernel_size[0]) * c.kernel_dilation[0];
   }
 
   template <class T>

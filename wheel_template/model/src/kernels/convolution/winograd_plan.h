@@ -22,8 +22,18 @@ struct WinogradAxes {
 
 constexpr WinogradAxes winograd_axes(const Convolution &c) {
   const Axes axes = axes_of(c);
-  return {{axes.axis[kAxes - 2], axes.axis[kAxes - 1]}};
+  WinogradAxes two{{axes.axis[kAxes - 2], axes.axis[kAxes - 1]}};
+  for (Axis &axis : two.axis)
+    if (axis.kernel_size == 1) axis.kernel_dilation = 1;
+  return two;
 }
+
+/// Outputs along an axis of as many tiles as the taps of a window are apart, which begin one after the other: the
+/// outputs of a tile are as far apart as the taps.
+constexpr std::int64_t group_side(const Axis &a) { return tile_side(a.kernel_size) * a.kernel_dilation; }
+
+/// Tiles along an axis, of whole groups.
+constexpr std::int64_t tiles_along(const Axis &a) { return divide_up(a.out_size, group_side(a)) * a.kernel_dilation; }
 
 /// How a convolution is cut.
 struct WinogradPlan {
@@ -41,8 +51,8 @@ constexpr WinogradPlan winograd_plan(const Convolution &c) {
   const Axis &row = axes.axis[0], &column = axes.axis[1];
   WinogradPlan plan{};
   plan.kinds = patch_side(row.kernel_size) * patch_side(column.kernel_size);
-  plan.tile_rows = divide_up(row.out_size, tile_side(row.kernel_size));
-  plan.tile_columns = divide_up(column.out_size, tile_side(column.kernel_size));
+  plan.tile_rows = tiles_along(row);
+  plan.tile_columns = tiles_along(column);
   plan.tiles = c.batch * plan.tile_rows * plan.tile_columns;
   const std::int64_t size = plan.kinds * static_cast<std::int64_t>(sizeof(T)), depth = c.in_features;
   const std::int64_t panels = divide_up(c.out_features, kPanel);
@@ -71,7 +81,7 @@ constexpr bool fits_winograd(const Convolution &c) {
   if (c.in_features < kLanes<T> || c.out_features == 0 || c.out_features % kPanel != 0) return false;
   const WinogradAxes axes = winograd_axes(c);
   for (const Axis &axis : axes.axis)
-    if (axis.stride != 1 || axis.kernel_dilation != 1 || axis.base_dilation != 1) return false;
+    if (axis.stride != 1 || axis.base_dilation != 1) return false;
   return has_transforms(axes.axis[0].kernel_size, axes.axis[1].kernel_size, c.in_features) &&
          winograd_plan<T>(c).tiles >= kTallRows;
 }
