@@ -85,7 +85,7 @@ def estimate_cost(program: Program) -> float:
     """Estimates the nanoseconds of one run: a fixed part, a part for each step, arithmetic and memory."""
     used = program.used_allocations
     steps = sum(1 for _ in walk(program.steps))
-    # An iteration of a loop finds in the cache what the one before it read: it counts once.
+    # An iteration of a loop finds in a cache what the one before it read: it counts once.
     moved = sum(bytes_of_step(step) for step, _ in leaves(program.steps))
     nanoseconds = (
         _MODEL.call
@@ -220,7 +220,7 @@ def _far_bytes(program: Program, used: Collection[int]) -> float:
     """Bytes that one run reads or writes beyond the second-level cache.
 
     A step finds there what the step before it wrote if that is little; constants stay there from run to run if all of
-    them are few.
+    them are few, and from one iteration of a loop to the next if those of the step are.
     """
     constants = {a.index: a.size for a in program.allocations if a.kind == "constant"}
     far_constants = _far_part(sum(size for index, size in constants.items() if index in used))
@@ -230,6 +230,7 @@ def _far_bytes(program: Program, used: Collection[int]) -> float:
         activations = sum(size for constant, size in sizes if not constant)
         weights = sum(size for constant, size in sizes if constant)
         total += times * activations * _far_part(activations) + weights * far_constants
+        total += (times - 1) * weights * _far_part(weights)
     return total
 
 

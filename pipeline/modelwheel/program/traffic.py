@@ -8,21 +8,28 @@ from .arrays import Slice
 from .ops import Mask
 from .program import Program
 from .steps import Step, role_of
+from .view import View
 from .walk import total
 
 
 def touched(step: Step) -> Iterator[tuple[Slice, int]]:
     """The memory of each operand of a step, and how many bytes of it the step itself reads or writes."""
-    inputs = {name: view.slice for name, view in step.inputs.items()}
+    inputs = step.inputs
     if isinstance(step.op, Mask):  # which may see one array in several ways
-        arrays = {(view.slice, view.element_type): name for name, view in step.inputs.items()}
+        arrays = {(view.slice, view.element_type): name for name, view in inputs.items()}
         inputs = {name: inputs[name] for name in arrays.values()}
-    for name, part in inputs.items():
-        yield part, min(part.size, _looked_up(step)) if name == "table" else part.size
+    for name, view in inputs.items():
+        size = _bytes(view)
+        yield view.slice, min(size, _looked_up(step)) if name == "table" else size
     in_place = {alias.output for alias in step.op.ALIASES if alias.must}
     for name, view in step.outputs.items():
         if role_of(name) not in in_place:
-            yield view.slice, view.slice.size
+            yield view.slice, _bytes(view)
+
+
+def _bytes(view: View) -> int:
+    """Bytes of an array, without those between its elements."""
+    return min(view.slice.size, view.elements * view.element_type.item_bytes)
 
 
 def _looked_up(step: Step) -> int:

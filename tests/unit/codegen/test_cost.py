@@ -11,7 +11,8 @@ from modelwheel.program import ops
 from modelwheel.program.arrays import Slice
 from modelwheel.program.steps import Step
 from modelwheel.program.traffic import bytes_moved
-from tests.support.programs import array, branches, kernel, loop, matmul_program
+from modelwheel.program.view import View
+from tests.support.programs import array, branches, dense, dot, kernel, loop, matmul_program
 
 
 def _dot(operations: int, rows: int = 2) -> Step:
@@ -72,6 +73,37 @@ def test_a_lookup_costs_the_rows_that_it_reads() -> None:
     costs = [estimate_cost(program) for program in programs]
     assert costs[0] < costs[1] == costs[2]
     assert bytes_moved(programs[2]) == 6 * 20 + 6 * 4 + 6 * 20
+
+
+def test_bytes_between_the_elements_of_an_array_are_not_moved() -> None:
+    def moved(gap: int) -> int:
+        part = Slice(allocation=0, offset=0, size=4 * (gap + 4))
+        rows = View(slice=part, element_type=ElementType.FLOAT32, shape=(2, 4), strides=(gap, 1))
+        step = dot(rows, dense((4, 3), 1), dense((2, 3), 2))
+        return bytes_moved(matmul_program().model_copy(update={"steps": (step,)}))
+
+    assert moved(1000) == moved(4)
+
+
+@pytest.mark.parametrize(("columns", "ratio"), [(400, 1.0), (1200, 2.0)])
+def test_iterations_read_weights_again_that_the_cache_does_not_hold(
+    columns: int, ratio: float
+) -> None:
+    """Of many rows, each iteration reads as many weights as of one: a row of them costs less."""
+
+    def cost_of_a_row(rows: int) -> float:
+        x, w, y = dense((rows, 400), 0), dense((400, columns), 1), dense((rows, columns), 2)
+        product = dot(x, w, y, operations=2 * rows * 400 * columns)
+        program = matmul_program(rows)
+        sizes = {index: view.slice.size for index, view in enumerate((x, w, y))}
+        allocations = (
+            a.model_copy(update={"size": sizes.get(a.index, a.size)}) for a in program.allocations
+        )
+        steps = (loop(product, trip_count=100),)
+        changed = {"allocations": tuple(allocations), "steps": steps}
+        return estimate_cost(program.model_copy(update=changed)) / rows
+
+    assert cost_of_a_row(1) / cost_of_a_row(16) > ratio
 
 
 def test_large_steps_have_work_for_threads() -> None:
