@@ -14,7 +14,10 @@ import numpy as np
 import pytest
 
 from modelwheel.errors import CompileError
+from modelwheel.program.program import Program
+from modelwheel.program.walk import leaves
 from tests.support.commands import Modelwheel
+from tests.support.laboratory import Laboratory
 from tests.support.wheels import LOWEST, unpack
 
 _MISSING = [name for name in ("onnx", "onnxruntime") if find_spec(name) is None]
@@ -151,3 +154,30 @@ def test_a_layer_whose_shapes_do_not_fit_is_named(modelwheel: Modelwheel, tmp_pa
     said = modelwheel("check", tmp_path / "wrong.onnx", code=CompileError.exit_code).out
     assert "error wrong: XLA refused 'y/MatMul': contracting dimension sizes must match" in said
     assert "correct this layer of the model [MW504]" in said
+
+
+def test_columns_that_begin_no_window_are_not_cut_off(
+    laboratory: Laboratory, tmp_path: Path
+) -> None:
+    """A copy between a convolution and a pooling would compute the activation on its own."""
+    from onnx import numpy_helper, parser
+
+    graph = """<ir_version: 8, opset_import: ["" : 16]>
+    net (float[N,1,8,65] x) => (float[N,32,2,16] largest) {
+      sums = Conv<pads=[1,1,1,1]>(x, kernel, bias)
+      features = Relu(sums)
+      largest = MaxPool<kernel_shape=[4,4],strides=[4,4]>(features)
+    }"""
+    model = parser.parse_model(graph)
+    random = np.random.default_rng(1)
+    for name, shape in (("kernel", (32, 1, 3, 3)), ("bias", (32,))):
+        values = random.standard_normal(shape, np.float32)
+        model.graph.initializer.append(numpy_helper.from_array(values, name))
+    (tmp_path / "net").mkdir()
+    (tmp_path / "net" / "net.onnx").write_bytes(model.SerializeToString())
+    own = Laboratory(tmp_path, laboratory.new_directory(), laboratory.pool)
+    reading = {"format": "onnx", "file": "net.onnx"}
+    out = own.compile("net", own.freeze("net", reading=reading), "x86-64-v3")
+    kinds = [step.op.kind for step, _ in leaves(Program.load(out / "program.json").steps)]
+    assert "pooling" in kinds
+    assert kinds[:2] == ["convolution", "pooling"]

@@ -146,7 +146,11 @@ class Pooling:
     def reduce(self, x: Value, kind: r.Kind) -> Value:
         """One value of each window; padding changes nothing."""
         pads = self.reach()
-        cut = [min(high, 0) for _, high in pads]
+        # A rest that is shorter than a stride begins no window: without a copy, poolings follow convolutions.
+        cut = [
+            high if -high >= stride else 0
+            for (_, high), stride in zip(pads, self.strides, strict=True)
+        ]
         if any(cut):  # a rest that no window reaches
             limits = [n + c for n, c in zip(self.extents, cut, strict=True)]
             x = s.slice_(x, [0] * x.rank, [*x.shape[:2], *limits])
