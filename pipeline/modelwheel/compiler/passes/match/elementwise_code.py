@@ -311,7 +311,7 @@ class Reader:
         return part_of(self.counters, self.instruction, self.kernel, node)
 
     def _rows(self, node: Instruction) -> Operand | None:
-        """The same with rows that are apart."""
+        """The part of an array that an iteration reads, as rows that are apart, if an instruction is that."""
         if self.counters is None:
             return None
         return rows_of(self.counters, self.instruction, self.kernel, node)
