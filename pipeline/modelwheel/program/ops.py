@@ -92,7 +92,7 @@ class Kernel(Op):
     symbol: str
     workgroups: tuple[int, int, int] = omitted((1, 1, 1))
     apart: tuple[RowsApart, ...] = omitted(())
-    """What is known about this; empty if it is nothing."""
+    """The ways to divide its results into rows that are computed by themselves; empty if none is known."""
 
     @property
     def symbols(self) -> tuple[str, ...]:

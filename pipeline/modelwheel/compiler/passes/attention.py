@@ -238,9 +238,9 @@ class _Finish:
 
     product: Node
     kernels: tuple[Node, ...]
-    """Those that it does the work of."""
+    """The nodes that it does the work of."""
     node: Node
-    """What takes the place of all."""
+    """The node that takes the place of all."""
 
     @classmethod
     def of(cls, graph: Graph, parts: Iterable[_Part]) -> tuple[_Finish, ...]:

@@ -132,7 +132,7 @@ class _Join:
         return self.call.instruction
 
     def replacements(self, number: int) -> Sequence[Replacement]:
-        """Those that join the two, in order; none if that is impossible. The product is this argument of the kernel."""
+        """The replacements that join the two, in order; none if that is impossible. The product is this argument of the kernel."""
         if (mean := mean_of_values(self.fusion)) is not None:
             return self._finish(number, mean[0], self._mean(mean[1]))
         pool = self.values.only_reader(self.call)

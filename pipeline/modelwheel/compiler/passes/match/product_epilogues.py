@@ -109,7 +109,7 @@ class Finish:
     product: Node
     """A dot or a convolution, which may have an epilogue."""
     parts: Named
-    """What follows."""
+    """The parts of the epilogue that follow the product."""
     kernel: Node | None = None
     """The node whose work it does too, if there is one."""
 

@@ -46,7 +46,7 @@ class Whole:
         return wide if self.zero is None else wide - e.convert(self.zero, FLOAT32)
 
     def transposed(self) -> Whole:
-        """Those of a matrix with its axes exchanged."""
+        """The numbers of a matrix with its axes exchanged."""
         zero = (
             self.zero if self.zero is None or self.zero.rank < 2 else s.transpose(self.zero, [1, 0])
         )
