@@ -16,8 +16,11 @@ from .spec.sources import AnySource
 from .spec.tune_lock import NOT_TUNED, TuneLock, read_lock
 from .util.words import suggest
 
-DEFAULT_BATCH_SIZES = (1,)
-"""If the spec names none. For a signature without a batch axis, 1 is the whole evaluation."""
+SMALLEST_BATCH = (1,)
+"""The batch sizes where nothing says more. For a signature without a batch axis, 1 is the whole evaluation."""
+
+DEFAULT_BATCH_SIZES = (1, 4, 16, 64)
+"""Those that a model without any in its spec may be compiled for; see `modelwheel.assembly.batch_sizes`."""
 
 
 class Extent(NamedTuple):
@@ -41,13 +44,19 @@ class Request:
     levels: tuple[Level, ...]
     """Of all platforms' architectures, lowest first within each."""
     batch_sizes: tuple[int, ...]
-    """Ascending."""
+    """Ascending. If they are decided by the model, only 1 until that is done."""
+    sizes_by_model: bool = False
+    """Whether they are decided by the model: the spec names none."""
     tuned: TuneLock = NOT_TUNED
     """What was measured for the spec."""
 
     def holding(self, file: str) -> Request:
         """This request, the directory of whose model holds it in this file; see `FetchedModel.file`."""
         return replace(self, spec=self.spec.holding(file)) if file else self
+
+    def with_sizes(self, sizes: Sequence[int], *, by_model: bool = False) -> Request:
+        """This request for other batch sizes, which may be those that were decided by the model."""
+        return replace(self, batch_sizes=tuple(sizes), sizes_by_model=by_model)
 
     @cached_property
     def origin(self) -> AnySource:
@@ -125,8 +134,7 @@ def make_request(
             level of the spec.
         EnvironmentProblemError: The platform of this machine is needed and is not supported.
     """
-    sizes = spec.compilation.batch_sizes or DEFAULT_BATCH_SIZES
-    _require_rules(spec, sizes)
+    _require_rules(spec, spec.compilation.batch_sizes or SMALLEST_BATCH)
     _require_known_levels(levels)
     asked = _choose_platforms(spec, platforms, allowed)
     chosen = _choose_levels(spec, asked, levels)
@@ -138,7 +146,8 @@ def make_request(
         spec,
         tuple(platform for platform in asked if platform.architecture in architectures),
         chosen,
-        _choose_sizes(spec, sizes, batch_sizes),
+        _choose_sizes(spec, batch_sizes),
+        _leaves_sizes(spec) and not batch_sizes,
         read_lock(spec),
     )
 
@@ -215,7 +224,17 @@ def _names_of(platform: Platform) -> str:
     return ", ".join(level.name for level in levels if level.architecture == platform.architecture)
 
 
-def _choose_sizes(spec: Spec, sizes: tuple[int, ...], wanted: Collection[int]) -> tuple[int, ...]:
+def _leaves_sizes(spec: Spec) -> bool:
+    """Whether the batch sizes are left to the model. Calls with a state are not split; rules name the sizes that they use."""
+    batching = spec.batching
+    follows_costs = batching.emulate and batching.strategy == "cheapest" and not batching.rules
+    return spec.compilation.batch_sizes is None and follows_costs and not spec.keep_state
+
+
+def _choose_sizes(spec: Spec, wanted: Collection[int]) -> tuple[int, ...]:
+    sizes = spec.compilation.batch_sizes or SMALLEST_BATCH
+    if wanted and _leaves_sizes(spec):
+        sizes = DEFAULT_BATCH_SIZES
     for size in wanted:
         if size not in sizes:
             raise UsageError(

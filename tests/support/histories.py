@@ -5,15 +5,17 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
+from modelwheel.assembly.batch_sizes import ChosenSizes
 from modelwheel.engine.notes import Work, model_files
 from modelwheel.engine.steps import Goal, steps_of
+from modelwheel.engine.steps.model import SIZES
 from modelwheel.model.inspection import INSPECTION
 from modelwheel.request import Request
 from modelwheel.source.fetch import look_up
 from modelwheel.store.history import remember_use
 from modelwheel.store.records import Record
 from modelwheel.store.store import Store
-from modelwheel.workers.jobs import JobResult
+from modelwheel.workers.jobs import SIZING, JobResult, Sizing
 from tests.support.stores import make
 from tests.support.toy_worker import inspection
 
@@ -31,6 +33,12 @@ def write_result(kind: str, name: str, out: Path) -> None:
     out.mkdir(parents=True)
     if kind == "inspect":
         inspection().save(out / INSPECTION)
+        return
+    if kind == "sizing":
+        Sizing().save(out / SIZING)
+        return
+    if kind == "sizes":
+        ChosenSizes().save(out / SIZES)
         return
     files = FILES.get(kind, ("file",))
     make(out, {file: b"" if file.endswith(".txt") else name.encode() for file in files})

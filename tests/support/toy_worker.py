@@ -18,7 +18,15 @@ from pathlib import Path
 
 from modelwheel.errors import UnsupportedModelError
 from modelwheel.model.inspection import INSPECTION, Inspection, SignatureInfo, TensorInfo
-from modelwheel.workers.jobs import InspectJob, InspectRequest, Job, JobResult
+from modelwheel.workers.jobs import (
+    SIZING,
+    InspectJob,
+    InspectRequest,
+    Job,
+    JobResult,
+    Sizing,
+    SizingJob,
+)
 from modelwheel.workers.pool import WorkerPool
 from modelwheel.workers.server.serve import serve
 
@@ -48,6 +56,8 @@ class ToyWork:
             (job.out / name).write_text("")
         if isinstance(job, InspectJob):
             inspection().save(job.out / INSPECTION)
+        if isinstance(job, SizingJob):
+            Sizing().save(job.out / SIZING)
         for line in _behaviour(job):
             word, _, rest = line.partition(" ")
             _ACTIONS[word](job, rest)

@@ -85,6 +85,13 @@ class VitalJob(ToyJob):
 
 
 @dataclass(frozen=True)
+class OptionalJob(ToyJob):
+    """One that a build does without."""
+
+    optional = True
+
+
+@dataclass(frozen=True)
 class ToyLocal(_Toy, LocalStep):
     """A step that runs in this process."""
 

@@ -124,3 +124,28 @@ def test_rules_need_their_batch_sizes(tmp_path: Path) -> None:
     spec = _spec(tmp_path, 'batching: {rules: ["5:4,1"]}\n')
     with pytest.raises(SpecError, match="'5:4,1' uses 4, but only 1 will be compiled"):
         make_request(spec, platforms=())
+
+
+@pytest.mark.parametrize(
+    ("more", "open_sizes"),
+    [
+        ("", True),
+        ("compilation: {batch_sizes: [1]}\n", False),
+        ("batching: {emulate: false}\n", False),
+        ("batching: {strategy: smallest}\n", False),
+        ('batching: {rules: ["3:1,1,1"]}\n', False),
+        ("keep_state: true\n", False),
+    ],
+)
+def test_a_spec_that_names_no_batch_sizes_leaves_them_to_the_model(
+    tmp_path: Path, more: str, *, open_sizes: bool
+) -> None:
+    request = make_request(_spec(tmp_path, more), platforms=())
+    assert (request.batch_sizes, request.sizes_by_model) == ((1,), open_sizes)
+
+
+def test_the_command_line_chooses_among_the_default_batch_sizes(tmp_path: Path) -> None:
+    request = make_request(_spec(tmp_path), batch_sizes=[16], platforms=())
+    assert (request.batch_sizes, request.sizes_by_model) == ((16,), False)
+    with pytest.raises(UsageError, match=r"--batch-size: 3 is not .*choose from 1, 4, 16, 64"):
+        make_request(_spec(tmp_path), batch_sizes=[3], platforms=())

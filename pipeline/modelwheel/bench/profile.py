@@ -169,7 +169,7 @@ def narrow(request: Request) -> Request:
     if not levels:
         names = ", ".join(level.name for level in request.levels)
         raise UsageError(f"this CPU has none of the levels {names}")
-    return replace(request, levels=(levels[-1],), batch_sizes=(min(request.batch_sizes),))
+    return replace(request.with_sizes(request.batch_sizes[:1]), levels=(levels[-1],))
 
 
 def profile(

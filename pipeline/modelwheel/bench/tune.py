@@ -301,8 +301,10 @@ def propose_sizes(
             f"({current.unsplit_reason})"
         )
     level = current.levels[-1]
+    # The sizes of a spec that names none are known now.
+    request = request.with_sizes(current.manifest.batching.sizes)
     sizes = candidates(workload, request.batch_sizes)
-    wider = replace(request, levels=(level,), batch_sizes=sizes)
+    wider = replace(request.with_sizes(sizes), levels=(level,))
     candidate = tuner.build(wider)
     with step(f"{request.name}/measure", tuner.reporter):
         (measured,) = repeat([candidate.measure(level)])

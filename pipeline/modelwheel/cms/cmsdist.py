@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 
 from ..errors import SpecError, UsageError
-from ..request import DEFAULT_BATCH_SIZES
+from ..request import SMALLEST_BATCH
 from ..spec import GitSource, Spec
 from ..util.files import find_checkout, write_atomically
 from .tool import default_tool_name
@@ -174,7 +174,7 @@ def aot_config_text(spec: Spec, place: str) -> str:
     source = fields.pop("source")
     # A name of C++, and the sizes: cms-tfaot needs both in the file.
     fields["model"]["name"] = spec.identifier
-    fields.setdefault("compilation", {}).setdefault("batch_sizes", list(DEFAULT_BATCH_SIZES))
+    fields.setdefault("compilation", {}).setdefault("batch_sizes", list(SMALLEST_BATCH))
     package = fields.pop("package", {})  # all else there is about wheels
     if "weights_storage" in package:
         fields["package"] = {"weights_storage": package["weights_storage"]}

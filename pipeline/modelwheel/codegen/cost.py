@@ -92,9 +92,23 @@ def estimate_cost(program: Program) -> float:
         + _MODEL.step * steps
         + program.operations / _MODEL.operations_per_nanosecond
         + moved / _MODEL.bytes_per_nanosecond
-        + _far_bytes(program, used) / _MODEL.far_bytes_per_nanosecond
+        + sum(_far_bytes(program, used)) / _MODEL.far_bytes_per_nanosecond
     )
     return round(nanoseconds * (_MODEL.price_of_memory if _is_large(program, used) else 1.0), 1)
+
+
+def fixed_cost(program: Program) -> float:
+    """The nanoseconds of `estimate_cost` that do not grow with the rows of a batch: steps begin, and read weights, once."""
+    constants = {a.index for a in program.allocations if a.kind == "constant"}
+    read = (part for step, _ in leaves(program.steps) for part in touched(step))
+    weights = sum(size for part, size in read if part.allocation in constants)
+    _, far_weights = _far_bytes(program, program.used_allocations)
+    return (
+        _MODEL.call
+        + _MODEL.step * sum(1 for _ in walk(program.steps))
+        + weights / _MODEL.bytes_per_nanosecond
+        + far_weights / _MODEL.far_bytes_per_nanosecond
+    )
 
 
 def _is_large(program: Program, used: Collection[int]) -> bool:
@@ -216,22 +230,22 @@ def _columns(step: Step) -> int:
             return _MODEL.full_columns
 
 
-def _far_bytes(program: Program, used: Collection[int]) -> float:
-    """Bytes that one run reads or writes beyond the second-level cache.
+def _far_bytes(program: Program, used: Collection[int]) -> tuple[float, float]:
+    """Bytes of activations and of weights that one run reads or writes beyond the second-level cache.
 
     A step finds there what the step before it wrote if that is little; constants stay there from run to run if all of
     them are few, and from one iteration of a loop to the next if those of the step are.
     """
     constants = {a.index: a.size for a in program.allocations if a.kind == "constant"}
     far_constants = _far_part(sum(size for index, size in constants.items() if index in used))
-    total = 0.0
+    far_activations = far_weights = 0.0
     for step, times in leaves(program.steps):
         sizes = [(part.allocation in constants, size) for part, size in touched(step)]
         activations = sum(size for constant, size in sizes if not constant)
         weights = sum(size for constant, size in sizes if constant)
-        total += times * activations * _far_part(activations) + weights * far_constants
-        total += (times - 1) * weights * _far_part(weights)
-    return total
+        far_activations += times * activations * _far_part(activations)
+        far_weights += weights * far_constants + (times - 1) * weights * _far_part(weights)
+    return far_activations, far_weights
 
 
 def _far_part(size: int) -> float:

@@ -13,11 +13,11 @@ from packaging.version import Version
 
 from ..errors import EnvironmentProblemError, UnsupportedProgramError
 from ..versions import TENSORFLOW_VERSION
-from ..workers.jobs import FreezeJob, GraphJob, InspectJob, Job, SupportedJob
+from ..workers.jobs import FreezeJob, GraphJob, InspectJob, Job, SizingJob, SupportedJob
 from .xla import descriptors
 
 _MODULES = (
-    *("heavy_layers", "inspect_model", "supported"),
+    *("heavy_layers", "inspect_model", "sizing", "supported"),
     *("xla.compile", "freeze.freeze", "reference.reference"),
     "formats.saved_model.saved_model",  # the reader of most models
 )
@@ -73,6 +73,10 @@ class TensorFlowWork:
             from .xla import compile as compile_graph
 
             compile_graph.run(job)
+        elif isinstance(job, SizingJob):
+            from . import sizing
+
+            sizing.run(job)
         elif isinstance(job, SupportedJob):
             from . import supported
 

@@ -41,11 +41,11 @@ from .fetching import side_by_side
 from .finished import Finished, find_all_finished
 from .reporting import Reporter
 from .scheduler import Later, Outcome, Task, Tools, run_on, run_steps
-from .steps import Goal, steps_of
-from .steps.base import Step
+from .steps import Goal, decided, first_steps, steps_of
+from .steps.base import Records, Step
 from .steps.bundle import BundleStep
 from .steps.distribution import REPORT, SdistStep, VerifyStep
-from .steps.model import FreezeStep, InspectStep, read_inspection
+from .steps.model import FreezeStep, InspectStep, SizesStep, read_inspection, read_sizes
 
 _Run: TypeAlias = Callable[[Sequence[Task | Later]], list[Outcome]]
 
@@ -258,9 +258,18 @@ class _Build:
         self._reporter.finished(self.fetching, fetched.seconds, cached=fetched.cached)
         model, goal = fetched.model, self._options.goal
         self._request = self.result.request = self._request.holding(model.file)
-        steps = steps_of(self._request, model.tree_sha256, model.provenance, goal)
-        self._reporter.planned([step.name for step in steps])
-        return Task(steps, model.directory, self._accept, model.key)
+
+        def steps(records: Records) -> Sequence[Step]:
+            """All steps, once the batch sizes are decided."""
+            self._request = self.result.request = decided(self._request, self._store, records)
+            return steps_of(self._request, model.tree_sha256, model.provenance, goal)
+
+        if self._request.sizes_by_model:
+            first = first_steps(self._request, model.tree_sha256)
+        else:
+            first = steps({})
+        self._reporter.planned([step.name for step in first])
+        return Task(first, model.directory, self._accept, model.key, more=steps)
 
     def conclude(self, outcome: Outcome) -> None:
         """Takes what became of the steps."""
@@ -277,6 +286,9 @@ class _Build:
             findings = step.check(read_inspection(self._store, record), self._options.limits)
             self._reporter.findings(self._request.name, findings)
             check.refuse(findings)
+        elif isinstance(step, SizesStep):
+            note = read_sizes(self._store, record).finding
+            self._reporter.findings(self._request.name, [note] if note else [])
         elif isinstance(step, FreezeStep):
             frozen = FrozenSignature.model_validate_json(self._store.read_bytes(record, SIGNATURE))
             self.result.replaced = frozen.fusions  # the same for every batch size

@@ -35,8 +35,17 @@ from .fetching import side_by_side
 from .notes import Work, model_files
 from .reporting import Reporter
 from .scheduler import Outcome, Task, Tools, run_on, run_steps
+from .steps import first_steps
 from .steps.base import Step
-from .steps.model import CompileStep, FreezeStep, InspectStep, inspection_inputs, read_inspection
+from .steps.model import (
+    CompileStep,
+    FreezeStep,
+    InspectStep,
+    SizesStep,
+    inspection_inputs,
+    read_inspection,
+    read_sizes,
+)
 
 
 def first_line(text: object) -> str:
@@ -113,9 +122,10 @@ class _Fetched:
     def step(self) -> InspectStep:
         return InspectStep(self.request, self.model.tree_sha256)
 
-    def task(self, steps: Sequence[Step]) -> Task:
-        """Steps on this model."""
-        return Task(steps, self.model.directory, model_key=self.model.key)
+    def task(self, steps: Sequence[Step], more: Sequence[Step] = ()) -> Task:
+        """Steps on this model, and those that follow whatever becomes of optional ones."""
+        key = self.model.key
+        return Task(steps, self.model.directory, model_key=key, more=lambda _: more)
 
 
 @dataclass(frozen=True)
@@ -157,7 +167,7 @@ def check_models(
         with on_cluster(cluster, store, reporter, worker) as executor:
             run = partial(run_on, executor, reporter=reporter)
             return _compile_each(
-                _inspect_at_once(specs, store, judge, run, reporter), run, reporter
+                _inspect_at_once(specs, store, judge, run, reporter), run, reporter, store
             )
     with store.scratch() as scratch, WorkerPool(scratch, command=worker, sandbox=sandbox) as pool:
 
@@ -170,7 +180,10 @@ def check_models(
         reporter.planned([_inspect_name(spec) for spec in specs])
         inspected = [_told(spec, partial(inspect_here, spec), reporter) for spec in specs]
         return _compile_each(
-            inspected, partial(run_steps, tools=Tools(store, pool, reporter, sandbox)), reporter
+            inspected,
+            partial(run_steps, tools=Tools(store, pool, reporter, sandbox)),
+            reporter,
+            store,
         )
 
 
@@ -191,13 +204,14 @@ def _compile_each(
     inspected: Sequence[_Inspected],
     run: Callable[[Sequence[Task]], list[Outcome]],
     reporter: Reporter,
+    store: Store,
 ) -> list[CheckedModel]:
     tasks = [model.task for model in inspected if model.task is not None]
     # What inspects is one of them already, and its result is in the store.
     reporter.planned([step.name for task in tasks for step in task.steps])
     outcomes = iter(run(tasks))
     return [
-        model.checked if model.task is None else _conclude(model, next(outcomes))
+        model.checked if model.task is None else _conclude(model, next(outcomes), store)
         for model in inspected
     ]
 
@@ -270,7 +284,8 @@ def _judge(
     checked = CheckedModel(_name(spec), name, key, None, inspection, findings, verdict, spec.path)
     if checked.exit_code:
         return _Inspected(checked)
-    return _Inspected(checked, fetched.task(_steps_of_check(step.request, step.tree)))
+    first = first_steps(step.request, step.tree)  # the result of the inspection is in the store
+    return _Inspected(checked, fetched.task(first, _smallest(step.request, step.tree)))
 
 
 def _unless_refused(spec: Spec, inspected: Callable[[], _Inspected]) -> _Inspected:
@@ -292,21 +307,23 @@ def _judge_licence(spec: Spec) -> Iterator[Finding]:
         yield Finding("warning", "weights-licence", UNKNOWN_LICENSE, STATE_LICENSE)
 
 
-def _steps_of_check(request: Request, tree: str) -> tuple[Step, ...]:
+def _smallest(request: Request, tree: str) -> tuple[Step, ...]:
     """The steps that compile the smallest batch size and length for the lowest CPU level."""
     platform, level, extent = request.variants[0]
     return (
-        InspectStep(request, tree),  # its result is in the store
         FreezeStep(request, tree, extent),
         _FirstCompileStep(request, tree, extent, level, platform),
     )
 
 
-def _conclude(inspected: _Inspected, outcome: Outcome) -> CheckedModel:
-    if not outcome.errors:
-        return inspected.checked
-    _, error = outcome.errors[0]
+def _conclude(inspected: _Inspected, outcome: Outcome, store: Store) -> CheckedModel:
     checked = inspected.checked
+    sizes = outcome.records.get(f"{checked.model}/{SizesStep.kind}")
+    if sizes is not None and (note := read_sizes(store, sizes).finding):
+        checked = replace(checked, findings=(*checked.findings, note))
+    if not outcome.errors:
+        return checked
+    _, error = outcome.errors[0]
     return replace(checked, error=error, verdict=_refused(checked.name, error))
 
 

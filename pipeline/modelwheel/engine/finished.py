@@ -14,7 +14,7 @@ from ..source import fetch as source
 from ..store.records import Record
 from ..store.store import Store
 from ..util.remembering import one_moment
-from .steps import Goal, steps_of
+from .steps import Goal, known_request, steps_of
 from .steps.base import Step
 
 _READ = frozenset(
@@ -51,7 +51,7 @@ def find_finished(request: Request, store: Store, goal: Goal) -> Finished | None
         model = source.look_up(request.origin, store)
         if model.tree_sha256 is None:
             return None
-        request = request.holding(model.file)
+        request = known_request(request.holding(model.file), model.tree_sha256, store)
         steps = steps_of(request, model.tree_sha256, model.provenance, goal)
         for step in steps:
             key = step.key(store, records)

@@ -17,16 +17,17 @@ from ..store.records import Record
 from ..store.store import Store
 from ..store.upkeep.inventory import list_records, read_records
 from ..workers.jobs import KERNELS, PROGRAM
-from .steps import Goal, steps_of
+from .steps import Goal, known_request, steps_of
 from .steps.base import Step
-from .steps.model import compile_name
+from .steps.model import CompileStep
 
 
 def found_steps(request: Request, store: Store, goal: Goal = "project") -> tuple[Step, ...]:
     """The steps of a request whose model is in the store."""
     model = source.look_up(request.origin, store)
-    request = request.holding(model.file)
-    return steps_of(request, model.tree_sha256 or "", model.provenance, goal)
+    tree = model.tree_sha256 or ""
+    request = known_request(request.holding(model.file), tree, store)
+    return steps_of(request, tree, model.provenance, goal)
 
 
 def stored_records(request: Request, store: Store, goal: Goal = "project") -> dict[str, Record]:
@@ -52,17 +53,14 @@ def _record(step: Step, store: Store, records: Mapping[str, Record]) -> Record |
 
 def stored_programs(request: Request, store: Store, level: Level) -> dict[Extent, Program]:
     """The programs of a level of this machine's platform, by batch size and length."""
-    records = stored_records(request, store)
-    return dict(_programs(request, store, level, records))
-
-
-def _programs(
-    request: Request, store: Store, level: Level, records: Mapping[str, Record]
-) -> Iterator[tuple[Extent, Program]]:
-    for extent in request.extents:
-        record = records.get(compile_name(request, host_platform(), level, extent))
-        if record is not None:
-            yield extent, Program.model_validate_json(store.read_bytes(record, PROGRAM))
+    steps = found_steps(request, store)
+    records = records_of(steps, store)
+    return {
+        step.extent: Program.model_validate_json(store.read_bytes(records[step.name], PROGRAM))
+        for step in steps
+        if isinstance(step, CompileStep) and step.name in records
+        if (step.platform, step.level) == (host_platform(), level)
+    }
 
 
 def program_texts(manifest: Manifest, store: Store) -> Iterator[tuple[Variant, str | None]]:

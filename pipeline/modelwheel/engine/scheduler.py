@@ -75,6 +75,8 @@ class Task:
     """Under which a record of the store has the model, or will have it for other machines."""
     known: Records = field(default_factory=dict)
     """Results that were looked up before, by the step's name: these steps are not submitted."""
+    more: Callable[[Records], Sequence[Step]] = lambda _: ()
+    """Called with all results once there is no step left: returns the steps that follow from them."""
 
 
 @dataclass(frozen=True)
@@ -214,18 +216,39 @@ class _Run:
     def __init__(self, task: Task, reporter: Reporter, stopped: Event) -> None:
         self.outcome = Outcome()
         self._task, self._reporter = task, reporter
-        self._steps = {step.name: step for step in task.steps}
-        self._sorter = TopologicalSorter(
-            {step.name: (*step.needs, *step.waits_for) for step in task.steps}
-        )
-        self._sorter.prepare()
-        self._order = {name: number for number, name in enumerate(self._steps)}
+        self._steps: dict[str, Step] = {}
         self._halt = Halt(stopped)
+        self._add(task.steps)
 
     @property
     def given_up(self) -> bool:
         """Whether a vital step has failed."""
         return self._halt.given_up
+
+    def _add(self, steps: Sequence[Step]) -> None:
+        """Takes the first steps, or further ones while no other is left."""
+        new = {step.name: step for step in steps if step.name not in self._steps}
+        self._steps |= new
+        self._order = {name: number for number, name in enumerate(self._steps)}
+        self._sorter = TopologicalSorter(
+            {
+                name: [one for one in (*step.needs, *step.waits_for) if one in new]
+                for name, step in new.items()
+            }
+        )
+        self._sorter.prepare()
+
+    def _do_without(self) -> None:
+        """Leaves out what has not run, and goes on with what follows from the rest."""
+        self._steps = {name: self._steps[name] for name in self.outcome.records}
+        self._add_more()
+
+    def _add_more(self) -> None:
+        if more := self._task.more(dict(self.outcome.records)):
+            self._add(more)
+            self._reporter.planned(
+                [name for name in self._order if name not in self.outcome.records]
+            )
 
     def take_ready(self) -> list[Step]:
         """Steps that can start now, in the order of the task; each is returned once."""
@@ -263,6 +286,9 @@ class _Run:
         except ModelwheelError as error:
             if self.given_up and isinstance(step, LocalStep):  # stopped, for this reason
                 return
+            if step.optional:
+                self._do_without()
+                return
             self._reporter.failed(step.name, error)
             self.outcome.errors.append((step.name, error))
             if step.vital:
@@ -273,6 +299,8 @@ class _Run:
         self._reporter.finished(step.name, done.seconds, cached=done.cached, size=done.record.size)
         # Only after success: whatever needs a failed step never becomes ready.
         self._sorter.done(step.name)
+        if not self._sorter.is_active():
+            self._add_more()
 
     def conclude(self) -> Outcome:
         """The outcome, once nothing is running any more."""

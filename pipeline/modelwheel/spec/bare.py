@@ -14,7 +14,7 @@ from .explain import explain
 from .model import Spec
 from .names import derive_model_name
 from .reading.document import Document
-from .scaffold import SUGGESTED_BATCH_SIZES, ModelDescription
+from .scaffold import ModelDescription
 
 DEFAULT_VERSION = "1.0.0"
 
@@ -47,8 +47,6 @@ def bare_values(
         values["source"] = {"directory": ".", "path": model.name, **named}
     if description is not None:
         about["serving_key"] = description.serving_key
-        if any(tensor.has_free_batch for tensor in description.inputs):
-            values["compilation"] = {"batch_sizes": list(SUGGESTED_BATCH_SIZES)}
     return values
 
 

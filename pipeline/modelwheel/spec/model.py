@@ -112,7 +112,7 @@ class CompilationSection(Section):
     ) = Field(
         default=None,
         description="Batch sizes to compile, in any order. Other sizes are split into these. "
-        "Omitted: decided by the model's signature.",
+        "Omitted: those that the model gains from, which `modelwheel check` shows.",
         examples=[[1, 2, 4]],
         json_schema_extra={"uniqueItems": True},
     )

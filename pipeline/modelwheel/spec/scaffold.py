@@ -20,8 +20,6 @@ from .model import ModelSection
 from .reading.document import Document
 from .sources import SOURCE_KINDS
 
-SUGGESTED_BATCH_SIZES = (1, 4, 16)
-
 
 @dataclass(frozen=True)
 class TensorDescription:
@@ -195,9 +193,9 @@ def _compilation_section(model: ModelDescription) -> str:
     if not any(tensor.has_free_batch for tensor in model.inputs):
         return "# No input has a free batch axis: the model is compiled for its fixed batch size.\n"
     lines = [
-        "compilation:",
-        "  # Batch sizes to compile. Other sizes are split into these.",
-        f"  batch_sizes: {list(SUGGESTED_BATCH_SIZES)}",
+        "# The batch sizes that are compiled follow from the model: `modelwheel check` says which. To choose them:",
+        "# compilation:",
+        "#   batch_sizes: [1, 4, 16]",
     ]
     return "\n".join(lines) + "\n"
 

@@ -11,7 +11,7 @@ from ..sandbox.policy import Limits
 from ..spec.formats import FORMATS
 from ..util.text import one_line, safe_lines
 from ..util.words import size_text, time_text
-from .jobs import GraphJob, InspectJob, Job, ReferenceJob, SupportedJob
+from .jobs import GraphJob, InspectJob, Job, ReferenceJob, SizingJob, SupportedJob
 
 _LOG_LINES = 30
 """The end of a log that goes into the report of an unexpected error."""
@@ -176,6 +176,8 @@ def _fix_of(job: Job | None, place: str) -> str:
     """Whose code crashed and what to do, as the end of a sentence."""
     if job is None or isinstance(job, SupportedJob):
         return ""
+    if isinstance(job, SizingJob):
+        return _fix_of(job.freezing, place)
     if isinstance(job, GraphJob):
         return (
             "; XLA itself fails at this graph: look for layers of extreme sizes, or remove "
@@ -190,6 +192,8 @@ def _fix_of(job: Job | None, place: str) -> str:
 
 def _describe(job: Job) -> str:
     """The work of a job when its process died: the format says whose code that was."""
+    if isinstance(job, SizingJob):
+        return _describe(job.freezing)
     if isinstance(job, GraphJob):
         return "XLA compiled the graph"
     if isinstance(job, SupportedJob):

@@ -23,13 +23,16 @@ from ..model.readings import Reading, SavedModelReading
 from ..model.reference_result import ARRAYS, SUMMARY, TIMES, default_rows
 from ..model.supported_operations import SUPPORTED
 from ..platforms import Platform
-from ..program.program import PROGRAM_VERSION
+from ..program.program import PROGRAM_VERSION, Program
 from ..util.records import JsonRecord
 from ..versions import TENSORFLOW_VERSION
 from .flags import Flags
 
 KERNELS, PROGRAM, CONSTANTS = "kernels.o", "program.json", "constants.bin"
 """The outputs of compiling: an object file, the `Program` that calls its kernels, and its constants."""
+
+SIZING = "sizing.json"
+"""The output of compiling for several rows to decide batch sizes: a `Sizing`."""
 
 PASSES = "passes.txt"
 """The output of compiling for a reader: the graph after each pass, one after the other."""
@@ -168,6 +171,42 @@ class PassesRequest(CompileRequest):
         """See `CompileRequest.job`."""
         inputs = FrozenGraphInput(graph=frozen / GRAPH, config=frozen / CONFIG)
         return PassesJob(request=self, inputs=inputs, out=out)
+
+
+class SizingRequest(JobRequest):
+    """Freeze one signature for several rows and compile it; the output is a `Sizing`."""
+
+    VERSION = 1
+    INPUTS = ModelInput
+    OUTPUTS = (SIZING,)
+
+    freezing: FreezeRequest
+    """Without a batch, nothing is compiled."""
+    compiling: CompileRequest
+
+    @property
+    def reading(self) -> Reading:
+        """How the model is read."""
+        return self.freezing.reading
+
+    def key_inputs(self, **inputs: str) -> dict[str, Any]:
+        own = super().key_inputs(**inputs)
+        # Flags have their place in what `plan --why` says, as those of compiling have.
+        flags = own["compiling"].pop("flags")
+        versions = [self.VERSION, FreezeRequest.VERSION, CompileRequest.VERSION]
+        return {**own, "flags": flags, "version": versions, "program": PROGRAM_VERSION}
+
+    def job(self, model: Path, out: Path) -> SizingJob:
+        """The job for one model; outputs go into the empty directory `out`."""
+        return SizingJob(request=self, inputs=ModelInput(model=model), out=out)
+
+
+class Sizing(JsonRecord):
+    """The program of a model for several rows."""
+
+    program: Program | None = None
+    refusal: str = ""
+    """Why there is none, if the model can be compiled for one row at most."""
 
 
 class Padding(JsonRecord):
@@ -329,6 +368,23 @@ class ReferenceJob(_Job):
     inputs: ModelInput
 
 
+class SizingJob(_Job):
+    """See `SizingRequest`."""
+
+    kind: Literal["sizing"] = "sizing"
+    request: SizingRequest
+    inputs: ModelInput
+
+    @property
+    def flags(self) -> Flags:
+        return self.request.compiling.flags
+
+    @property
+    def freezing(self) -> FreezeJob:
+        """The first half, into the same directory."""
+        return FreezeJob(request=self.request.freezing, inputs=self.inputs, out=self.out)
+
+
 class SupportedJob(_Job):
     """See `SupportedRequest`."""
 
@@ -337,7 +393,9 @@ class SupportedJob(_Job):
     inputs: NoInput
 
 
-Job: TypeAlias = InspectJob | FreezeJob | CompileJob | PassesJob | ReferenceJob | SupportedJob
+Job: TypeAlias = (
+    InspectJob | FreezeJob | CompileJob | PassesJob | SizingJob | ReferenceJob | SupportedJob
+)
 
 _JOB: TypeAdapter[Job] = TypeAdapter(Annotated[Job, Field(discriminator="kind")])
 

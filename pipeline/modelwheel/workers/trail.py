@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 
-from .jobs import FreezeJob, Job, ReferenceJob
+from .jobs import FreezeJob, Job, ReferenceJob, SizingJob
 
 _MARK = "modelwheel is at: "
 _MAX = 300
@@ -14,7 +14,9 @@ _state = {"follows": False}
 
 def is_followed(job: Job) -> bool:
     """Whether a job notes its nodes: those on ONNX models do, but for reading them."""
-    return isinstance(job, FreezeJob | ReferenceJob) and job.request.reading.format == "onnx"
+    if not isinstance(job, FreezeJob | SizingJob | ReferenceJob):
+        return False
+    return job.request.reading.format == "onnx"
 
 
 def follow() -> None:

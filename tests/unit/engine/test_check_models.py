@@ -73,7 +73,7 @@ def test_a_model_without_a_spec_has_no_licence_to_state(tmp_path: Path, store: S
     values = bare_values("bare", model, None)
     (checked,) = check_models([make_bare(values, model)], store, NONE, Recorder(), COMMAND)
     assert checked.verdict.startswith("ok bare: ")
-    assert checked.findings == []
+    assert list(checked.findings) == []
 
 
 def test_a_model_is_inspected_once(tmp_path: Path, store: Store) -> None:

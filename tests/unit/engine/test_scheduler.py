@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from modelwheel.engine.scheduler import Outcome, Task, Tools, run_steps
-from modelwheel.engine.steps.base import Step
+from modelwheel.engine.steps.base import Records, Step
 from modelwheel.errors import CompileError, EnvironmentProblemError, UnsupportedModelError
 from modelwheel.store.records import Record
 from modelwheel.store.store import Store
@@ -24,6 +24,7 @@ from tests.support.sandboxes import NONE
 from tests.support.stores import finish, start
 from tests.support.toys import (
     TODO,
+    OptionalJob,
     Recorder,
     ThreadPool,
     ToyJob,
@@ -239,6 +240,35 @@ def test_a_failure_stops_only_what_depends_on_it(store: Store) -> None:
     assert [(name, str(error)) for name, error in outcome.errors] == [("bad", "broken")]
     assert outcome.run == ["a", "good", "after good"]
     assert outcome.skipped == ["after bad", "end"]
+
+
+def test_further_steps_follow_from_the_results_of_the_first(store: Store) -> None:
+    first = [ToyJob("first"), ToyJob("second", ("first",))]
+    recorder = Recorder()
+
+    def more(records: Records) -> list[Step]:
+        return [*first, ToyLocal("last", tuple(records))]
+
+    with ThreadPool(1) as pool:
+        tools = Tools(store, pool, recorder, NONE)
+        (outcome,) = run_steps([Task(first, store.root, more=more)], tools)
+    assert outcome.run == ["first", "second", "last"]
+    assert _text(store, outcome, "last") == "last(first(), second(first()))"
+    assert ("planned", "last") in recorder.events
+
+
+def test_an_optional_step_that_fails_leaves_nothing_behind(store: Store) -> None:
+    recorder = Recorder()
+    first = [ToyJob("first"), OptionalJob("try", ("first",), _fail("no")), ToyLocal("so", ("try",))]
+
+    def more(records: Records) -> list[Step]:
+        return [ToyJob("last", tuple(records))]
+
+    with ThreadPool(1) as pool:
+        tools = Tools(store, pool, recorder, NONE)
+        (outcome,) = run_steps([Task(first, store.root, more=more)], tools)
+    assert (outcome.run, outcome.errors, outcome.skipped) == (["first", "last"], [], [])
+    assert not any(event == "failed" for event, _ in recorder.events)
 
 
 def test_a_failure_does_not_touch_other_specs(store: Store) -> None:

@@ -112,7 +112,7 @@ def test_the_spec_of_a_file(tmp_path: Path) -> None:
     assert isinstance(spec.origin, DirectorySource)
     assert spec.origin.location == path
     assert spec.model.serving_key == "serve"
-    assert spec.compilation.batch_sizes == (1, 4, 16)
+    assert spec.compilation.batch_sizes is None
     assert (spec.compilation.namespace, spec.verify.rows) == ("nets", 8)
 
 
@@ -121,7 +121,6 @@ def test_the_spec_of_a_directory(tmp_path: Path) -> None:
     spec = make(tmp_path / "net")
     assert isinstance(spec.origin, DirectorySource)
     assert spec.origin.location == tmp_path / "net"
-    assert spec.compilation.batch_sizes is None  # nothing is known of it
 
 
 def test_the_place_of_a_model_does_not_count(tmp_path: Path) -> None:

@@ -49,9 +49,9 @@ model:
   # author: Your Name
   # description: What the model does.
 
-compilation:
-  # Batch sizes to compile. Other sizes are split into these.
-  batch_sizes: [1, 4, 16]
+# The batch sizes that are compiled follow from the model: `modelwheel check` says which. To choose them:
+# compilation:
+#   batch_sizes: [1, 4, 16]
 
 # To fill in: these inputs have free axes in addition to the batch; machine code needs their
 # lengths. Replace each `?` by a number, or by several as {buckets: [32, 128], pad: 0}, or by the word batch
@@ -125,7 +125,7 @@ def test_a_scaffold_loads(tmp_path: Path) -> None:
     assert spec.model.name == "jets"
     assert spec.model.saved_model == "my data/1.0"
     assert spec.model.serving_key == "yes"
-    assert spec.compilation.batch_sizes == (1, 4, 16)
+    assert spec.compilation.batch_sizes is None
 
 
 def test_a_fixed_batch_is_left_to_the_model(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from ...source import fetch as source
 from ...store.records import Record
 from ...store.store import Store
 from ...util.remembering import one_moment
-from ..steps import Goal, steps_of
+from ..steps import Goal, known_request, steps_of
 from ..steps.base import Step
 
 State: TypeAlias = Literal["cached", "run"]
@@ -57,6 +57,8 @@ def survey(request: Request, store: Store, goal: Goal = "wheel") -> Survey:
     model = source.look_up(request.origin, store)
     request = request.holding(model.file)
     tree = model.tree_sha256
+    if tree is not None:
+        request = known_request(request, tree, store)
     state: State = "run" if tree is None else "cached"
     planned = [PlannedStep(f"{request.name}/fetch", "fetch", state, model.key)]
     records: dict[str, Record] = {}

@@ -2,6 +2,10 @@
 
 A step is a pure function of its inputs: its key is a hash of them, its result a record in the store.
 `modelwheel.engine.planning.plan` asks only for keys, `modelwheel.engine.scheduler` also runs what is missing.
+Of a model that decides its batch sizes itself, they are known after two steps:
+
+    inspect -> sizing -> sizes
+
 In order:
 
     inspect -> reference -> compile (each platform, level, extent) -> project -> wheel -> verify
@@ -19,11 +23,21 @@ from collections.abc import Mapping
 from typing import Literal, TypeAlias
 
 from ...request import Request
-from .base import Step
+from ...store.records import Record
+from ...store.store import Store
+from .base import Records, Step
 from .bundle import BundleStep
 from .distribution import ObjectsStep, ProjectStep, RuntimeStep, SdistStep, VerifyStep, WheelStep
 from .kernels import KernelsStep
-from .model import CompileStep, FreezeStep, InspectStep, ReferenceStep
+from .model import (
+    CompileStep,
+    FreezeStep,
+    InspectStep,
+    ReferenceStep,
+    SizesStep,
+    SizingStep,
+    read_sizes,
+)
 from .profile import ProfileStep
 
 Goal: TypeAlias = Literal["wheel", "sdist", "bundle", "static-bundle", "project", "profile"]
@@ -32,10 +46,37 @@ programs in C and C++, the same for programs that allocate no memory, only the f
 made, or a program that times each step."""
 
 
+def first_steps(request: Request, tree: str) -> tuple[Step, ...]:
+    """The steps that must have run before the batch sizes of a request are known."""
+    deciding = (SizingStep(request, tree), SizesStep(request, tree))
+    return (InspectStep(request, tree), *(deciding if request.sizes_by_model else ()))
+
+
+def decided(request: Request, store: Store, records: Records) -> Request:
+    """A request with the batch sizes that were decided by the model, after all of `first_steps` that could run."""
+    if not request.sizes_by_model:
+        return request
+    record = records.get(f"{request.name}/{SizesStep.kind}")
+    if record is None:
+        return request.with_sizes(request.batch_sizes)
+    return request.with_sizes(read_sizes(store, record).batch_sizes, by_model=True)
+
+
+def known_request(request: Request, tree: str, store: Store) -> Request:
+    """A request with the batch sizes that were decided by the model, if that is in the store. Nothing runs."""
+    records: dict[str, Record] = {}
+    for step in first_steps(request, tree) if request.sizes_by_model else ():
+        record = store.peek(step.key(store, records))
+        if record is None:
+            return request
+        records[step.name] = record
+    return decided(request, store, records)
+
+
 def steps_of(
     request: Request, tree: str, provenance: Mapping[str, str], goal: Goal = "wheel"
 ) -> tuple[Step, ...]:
-    """All steps of a request, each after those that it needs.
+    """All steps of a request with the batch sizes that it has now, each after those that it needs.
 
     Compiling waits for the reference: a model that TensorFlow cannot evaluate is refused before
     workers are busy with it.
@@ -57,7 +98,7 @@ def steps_of(
         "profile": (ProfileStep(request, tree),),
     }
     return (
-        InspectStep(request, tree),
+        *first_steps(request, tree),
         ReferenceStep(request, tree),
         *(FreezeStep(request, tree, extent) for extent in request.extents),
         *(

@@ -39,6 +39,8 @@ class Step(abc.ABC):
     kind: ClassVar[str]
     vital: ClassVar[bool] = False
     """Whether no other step of the spec is worth starting after this one failed."""
+    optional: ClassVar[bool] = False
+    """Whether the build goes on as if it had never been planned after it failed: it only decides what else is built."""
 
     @property
     @abc.abstractmethod

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, TypeAlias
 
+from ...assembly.batch_sizes import CHOICE_VERSION, SIZING_ROWS, ChosenSizes, choose_sizes
 from ...levels import Level
 from ...limits import Limits
 from ...model import check
@@ -39,6 +40,7 @@ from ...store.records import Record
 from ...store.store import Store
 from ...workers.flags import compiler_flags
 from ...workers.jobs import (
+    SIZING,
     CompileRequest,
     FreezeRequest,
     InspectRequest,
@@ -46,9 +48,14 @@ from ...workers.jobs import (
     Padding,
     PassesRequest,
     ReferenceRequest,
+    Sizing,
+    SizingRequest,
     cpp_class,
 )
-from .base import JobStep, Records, Step, Workspace
+from .base import JobStep, LocalStep, Records, Step, Workspace
+
+SIZES = "sizes.json"
+"""The `ChosenSizes` in the result of a `SizesStep`."""
 
 
 @dataclass(frozen=True)
@@ -180,6 +187,9 @@ def _place(spec: Spec, field: tuple[str, ...]) -> str:
     return f"{spec.path}:{position.line}:{position.column}"
 
 
+_Asked: TypeAlias = FreezeRequest | SizingRequest | ReferenceRequest
+
+
 @dataclass(frozen=True)
 class _AfterInspect(ModelStep, JobStep):
     @property
@@ -192,7 +202,7 @@ class _AfterInspect(ModelStep, JobStep):
     def job(self, workspace: Workspace, out: Path) -> Job:
         return self._asked(workspace.store, workspace.records).job(workspace.model, out)
 
-    def _asked(self, store: Store, records: Records) -> FreezeRequest | ReferenceRequest:
+    def _asked(self, store: Store, records: Records) -> _Asked:
         """The request to the worker."""
         inspection = read_inspection(store, records[self.needs[0]])
         signature = inspection.signature(self.request.spec.model.serving_key)
@@ -200,9 +210,7 @@ class _AfterInspect(ModelStep, JobStep):
         return self._job_request(inspection, rename(signature, self.request.spec.names))
 
     @abc.abstractmethod
-    def _job_request(
-        self, inspection: Inspection, signature: SignatureInfo
-    ) -> FreezeRequest | ReferenceRequest:
+    def _job_request(self, inspection: Inspection, signature: SignatureInfo) -> _Asked:
         """The request to the worker; the signature has its names in the wheel."""
 
 
@@ -218,19 +226,70 @@ class FreezeStep(_AfterInspect):
         return f"{self.request.name}/freeze/{self.extent}"
 
     def _job_request(self, inspection: Inspection, signature: SignatureInfo) -> FreezeRequest:
-        spec, shapes = self.request.spec, self.request.shapes
-        # How many functions and composites have each name that fusions may be registered for.
-        marked = inspection.replaceable(spec.model.serving_key)
-        return FreezeRequest(
-            reading=self.reading,
-            signature=spec.model.serving_key,
-            batch=self.extent.batch if batched_inputs(signature, shapes) else None,
-            names=spec.names,
-            shapes=self.request.shapes_at(self.extent.length),
-            allow_pruned_inputs=spec.allow_pruned_inputs,
-            keep_state=spec.keep_state,
-            fusions=chosen(marked, spec.compilation.fusions, registered()),
+        return _freeze_request(self, self.extent, inspection, signature)
+
+
+def _freeze_request(
+    step: ModelStep, extent: Extent, inspection: Inspection, signature: SignatureInfo
+) -> FreezeRequest:
+    request, spec = step.request, step.request.spec
+    # How many functions and composites have each name that fusions may be registered for.
+    marked = inspection.replaceable(spec.model.serving_key)
+    return FreezeRequest(
+        reading=step.reading,
+        signature=spec.model.serving_key,
+        batch=extent.batch if batched_inputs(signature, request.shapes) else None,
+        names=spec.names,
+        shapes=request.shapes_at(extent.length),
+        allow_pruned_inputs=spec.allow_pruned_inputs,
+        keep_state=spec.keep_state,
+        fusions=chosen(marked, spec.compilation.fusions, registered()),
+    )
+
+
+_UNNAMED = "mw::sizing"
+"""The class of code that is never linked: models that differ in their names alone are compiled once."""
+
+
+@dataclass(frozen=True)
+class SizingStep(_AfterInspect):
+    """Compiles the model for several rows, if the batch sizes follow from that."""
+
+    kind = "sizing"
+    optional = True
+
+    def _job_request(self, inspection: Inspection, signature: SignatureInfo) -> SizingRequest:
+        request = self.request
+        platform, level, smallest = request.variants[0]
+        extent = smallest._replace(batch=SIZING_ROWS)
+        return SizingRequest(
+            freezing=_freeze_request(self, extent, inspection, signature),
+            compiling=_compile_request(request, platform, level, _UNNAMED),
         )
+
+
+@dataclass(frozen=True)
+class SizesStep(ModelStep, LocalStep):
+    """Decides the batch sizes."""
+
+    kind = "sizes"
+    optional = True
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return (f"{self.request.name}/{SizingStep.kind}",)
+
+    def key_inputs(self, store: Store, records: Records) -> Mapping[str, Any]:  # noqa: ARG002
+        return {"sizing": records[self.needs[0]].files[SIZING].sha256, "version": CHOICE_VERSION}
+
+    def run(self, workspace: Workspace, out: Path) -> None:
+        content = workspace.store.read_bytes(workspace.records[self.needs[0]], SIZING)
+        choose_sizes(Sizing.model_validate_json(content)).save(out / SIZES)
+
+
+def read_sizes(store: Store, record: Record) -> ChosenSizes:
+    """The batch sizes in the result of a `SizesStep`."""
+    return ChosenSizes.model_validate_json(store.read_bytes(record, SIZES))
 
 
 @dataclass(frozen=True)
@@ -323,8 +382,14 @@ class CompileStep(ModelStep, JobStep):
 
     def _job_request(self) -> CompileRequest:
         name = cpp_class(self.request.spec.identifier, str(self.extent), self.level)
-        flags = compiler_flags(self.request.spec, self.level, self.request.tuned)
-        return CompileRequest.at(self.platform, self.level, name, flags)
+        return _compile_request(self.request, self.platform, self.level, name)
+
+
+def _compile_request(
+    request: Request, platform: Platform, level: Level, name: str
+) -> CompileRequest:
+    flags = compiler_flags(request.spec, level, request.tuned)
+    return CompileRequest.at(platform, level, name, flags)
 
 
 def compile_name(request: Request, platform: Platform, level: Level, extent: Extent) -> str:
