@@ -79,10 +79,8 @@ def _refuse(model: str, options: Mapping[str, object]) -> None:
 
 
 def _what_a_spec_adds(spec: Spec) -> str:
-    sizes = spec.compilation.batch_sizes
-    batches = f", batch sizes {', '.join(map(str, sizes))}" if sizes else ""
     return (
-        f"{one_line(spec.path)} has no spec: name {spec.model.name}, version {spec.model.version}{batches}, "
+        f"{one_line(spec.path)} has no spec: name {spec.model.name}, version {spec.model.version}, "
         f"licence {spec.package.license} of the code and none of the weights, no pinned source.\n"
         f"To set them: modelwheel new {spec.model.name} --model {shlex.quote(one_line(spec.path))}"
     )

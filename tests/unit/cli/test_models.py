@@ -49,7 +49,7 @@ def test_specs_and_models_at_once(capsys: pytest.CaptureFixture[str]) -> None:
     out, err = capsys.readouterr()
     assert out == ""
     assert err == (
-        "net.onnx has no spec: name net, version 1.0.0, batch sizes 1, 4, 16, licence Apache-2.0 of the code and none "
+        "net.onnx has no spec: name net, version 1.0.0, licence Apache-2.0 of the code and none "
         "of the weights, no pinned source.\nTo set them: modelwheel new net --model net.onnx\n"
     )
 
