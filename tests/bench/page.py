@@ -35,8 +35,10 @@ from tests.bench.__main__ import PLOTTED, ROOT, SET
 from tests.bench.experiments import write as write_experiments
 from tests.bench.sections import Section, Summary, lowest, sections, short_reason, titled
 from tests.bench.sections import stairs as stairs_of
+from tests.support.pages import with_marked
 
-_BEGIN, _END = "<!-- benchmark -->\n", "<!-- /benchmark -->"
+_MARK = "benchmark"
+"""Of the part of the README that is written here."""
 
 _FRONT = "xception.svg"
 """The plot in the README."""
@@ -88,7 +90,7 @@ def write(benchmarks: Sequence[Benchmark], root: Path = ROOT) -> list[Path]:
     page, readme = root / "docs" / "benchmarks.md", root / "README.md"
     page.write_text(page_text(found, plots), encoding="utf-8")
     text = readme.read_text(encoding="utf-8")
-    readme.write_text(with_block(text, readme_block(found, plots)), encoding="utf-8")
+    readme.write_text(with_marked(text, _MARK, readme_block(found, plots)), encoding="utf-8")
     files = [page, *(directory / name for name in plots), readme]
     if (root / "docs" / "experiments").is_dir():
         files += write_experiments(root / "docs")
@@ -309,24 +311,6 @@ def _readme_sentences(single: Sequence[Section]) -> Iterator[str]:
 def _and(names: Sequence[str]) -> str:
     """The names as in a sentence."""
     return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
-
-
-def with_block(text: str, block: str) -> str:
-    """The text with another block between the two comments.
-
-    Raises:
-        ValueError: It has no such comments.
-    """
-    before, begin, rest = text.partition(_BEGIN)
-    _, end, after = rest.partition(_END)
-    if not begin or not end:
-        raise ValueError(f"there is no {_BEGIN.strip()} ... {_END}")
-    return f"{before}{_BEGIN}\n{block}\n{_END}{after}"
-
-
-def block_of(text: str) -> str:
-    """What is between the two comments."""
-    return text.partition(_BEGIN)[2].partition(_END)[0]
 
 
 # --- figures --------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Builds, verifies and times published models, and writes docs/corpus.md.
+"""Builds, verifies and times published models, and writes docs/corpus.md and README's sentence about them.
 
 `python -m tests.corpus [DIRECTORY] [--only NAME]... [--again] [--no-bench] [--page]`: what a directory (by default `.corpus`) has results of is not
 done again, unless a row of the table has changed or `--again` is given; `--page` only writes the page from the results.
@@ -10,7 +10,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from tests.corpus.page import PAGE, write_page
+from tests.corpus.page import PAGE, README, write_page, write_readme
 from tests.corpus.table import read_table
 from tests.corpus.visit import ROWS, Corpus
 
@@ -37,9 +37,11 @@ def main(arguments: list[str]) -> int:
             f"{model.name}: {result.seconds:.0f} s, {result.megabytes:.0f} MB; {said}\n"
         )
         sys.stdout.flush()
-    visited = [(one, found) for one in read_table() if (found := corpus.result(one)) is not None]
+    table = read_table()
+    visited = [(one, found) for one in table if (found := corpus.result(one)) is not None]
     if not given.only:
-        PAGE.write_text(write_page(visited), encoding="utf-8")
+        PAGE.write_text(write_page(visited, len(table) - len(visited)), encoding="utf-8")
+        README.write_text(write_readme(README.read_text("utf-8"), visited), encoding="utf-8")
     return 0
 
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from modelwheel.bench.results import TITLES
 from modelwheel.bench.statistics import geometric_mean
 from tests.corpus.table import Model
 from tests.corpus.visit import ROWS, Result
+from tests.support.pages import with_marked
 
 PAGE = Path(__file__).parents[2] / "docs" / "corpus.md"
+README = PAGE.parents[1] / "README.md"
 
 _HEAD = """\
 # Published models
@@ -25,7 +28,7 @@ table; nothing of the models is kept here.
 |---|---|
 | compiled and proven | {proven} of {models} |
 | refused | {refused} |
-| ratio, geometric mean of {cells} cells | {mean:.2f} |
+{left}| ratio, geometric mean of {cells} cells | {mean:.2f} |
 | lowest ratio | {lowest} |
 | cells below 1.0 | {below} |
 | longest build | {longest} |
@@ -36,11 +39,28 @@ empty store. {machine}
 """
 
 
-def write_page(visited: Sequence[tuple[Model, Result]]) -> str:
-    """The page in Markdown."""
+_FRONT = """\
+**On {models} published models that nobody here chose** ([docs/corpus.md](docs/corpus.md)), {proven} of which compile and are proven, the fastest other runtime
+takes **{mean:.2f}** times as long as the wheel: the geometric mean of {cells} cells of 1, 3 and 8 rows, {below} of them below 1.
+"""
+
+
+def write_readme(text: str, visited: Sequence[tuple[Model, Result]]) -> str:
+    """The README with the result in one sentence."""
+    return with_marked(text, "corpus", _FRONT.format(**_summary(visited)))
+
+
+def write_page(visited: Sequence[tuple[Model, Result]], left: int = 0) -> str:
+    """The page in Markdown.
+
+    Args:
+        visited: Models with what became of them.
+        left: How many models of the table have no result.
+    """
     proven = [(model, result) for model, result in visited if result.proven]
     refused = [(model, result) for model, result in visited if not result.proven]
-    lines = [_head(visited), "## Compiled and proven", ""]
+    rest = f"| of the table, without a result yet | {left} |\n" if left else ""
+    lines = [_HEAD.format(**_summary(visited), left=rest), "## Compiled and proven", ""]
     columns = " | ".join(f"{rows} row{'s' if rows > 1 else ''}" for rows in ROWS)
     lines += [f"| model | what | exporter | seconds | MB | {columns} |"]
     lines += [f"|---|---|---|---|---|{'---|' * len(ROWS)}"]
@@ -64,7 +84,8 @@ def write_page(visited: Sequence[tuple[Model, Result]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _head(visited: Sequence[tuple[Model, Result]]) -> str:
+def _summary(visited: Sequence[tuple[Model, Result]]) -> dict[str, Any]:
+    """The figures over all models, by their names in texts."""
     results = [result for _, result in visited]
     named = [
         (found[0], result.model)
@@ -77,20 +98,20 @@ def _head(visited: Sequence[tuple[Model, Result]]) -> str:
     largest = max(results, key=lambda result: result.megabytes)
     machines = [result.benchmark.machine for result in results if result.benchmark]
     machine = f"Measured on {machines[-1].cpu}, {machines[-1].date}." if machines else ""
-    return _HEAD.format(
-        models=len(visited),
-        packages=len({model.package for model, _ in visited}),
-        exporters=len({re.sub(r" [\d.]+\S*$", "", model.exporter) for model, _ in visited}),
-        proven=sum(result.proven for result in results),
-        refused=sum(not result.proven for result in results),
-        cells=len(named),
-        mean=geometric_mean(ratio for ratio, _ in named) or 0.0,
-        lowest=f"{lowest[0]:.2f} ({lowest[1]})",
-        below=sum(ratio < 1 for ratio, _ in named),
-        longest=f"{slowest.seconds:.0f} s ({slowest.model})",
-        most=f"{largest.megabytes / 1000:.1f} GB ({largest.model})",
-        machine=machine,
-    )
+    return {
+        "models": len(visited),
+        "packages": len({model.package for model, _ in visited}),
+        "exporters": len({re.sub(r" [\d.]+\S*$", "", model.exporter) for model, _ in visited}),
+        "proven": sum(result.proven for result in results),
+        "refused": sum(not result.proven for result in results),
+        "cells": len(named),
+        "mean": geometric_mean(ratio for ratio, _ in named) or 0.0,
+        "lowest": f"{lowest[0]:.2f} ({lowest[1]})",
+        "below": sum(ratio < 1 for ratio, _ in named),
+        "longest": f"{slowest.seconds:.0f} s ({slowest.model})",
+        "most": f"{largest.megabytes / 1000:.1f} GB ({largest.model})",
+        "machine": machine,
+    }
 
 
 def _row(model: Model, result: Result) -> str:

@@ -51,3 +51,22 @@ def blocks(document: Path, language: str | None = None) -> Iterator[Block]:
     for match in _BLOCK.finditer(text):
         if language in (None, match[1]):
             yield Block(document, text.count("\n", 0, match.start()) + 1, match[1], match[2])
+
+
+def with_marked(text: str, mark: str, block: str) -> str:
+    """The text with another block between the comments `<!-- mark -->` and `<!-- /mark -->`.
+
+    Raises:
+        ValueError: It has no such comments.
+    """
+    begin, end = f"<!-- {mark} -->\n", f"<!-- /{mark} -->"
+    before, found, rest = text.partition(begin)
+    _, ended, after = rest.partition(end)
+    if not found or not ended:
+        raise ValueError(f"there is no {begin.strip()} ... {end}")
+    return f"{before}{begin}\n{block}\n{end}{after}"
+
+
+def marked(text: str, mark: str) -> str:
+    """The block between the two comments."""
+    return text.partition(f"<!-- {mark} -->\n")[2].partition(f"<!-- /{mark} -->")[0]

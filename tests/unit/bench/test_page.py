@@ -24,6 +24,7 @@ from modelwheel.bench.statistics import spread
 from tests.bench import __main__ as bench
 from tests.bench import page
 from tests.bench.sections import Section, sections, short_reason, stairs
+from tests.support.pages import marked, with_marked
 
 MACHINE = Machine(
     date="2026-01-01",
@@ -257,7 +258,7 @@ def test_all_files_are_written_and_the_readme_keeps_the_rest(tmp_path: Path) -> 
 
 def test_a_readme_without_a_place_for_the_table_is_refused() -> None:
     with pytest.raises(ValueError, match="there is no <!-- benchmark -->"):
-        page.with_block("# A\n", "b")
+        with_marked("# A\n", "benchmark", "b")
 
 
 def test_the_plot_shows_how_rows_are_split(tmp_path: Path) -> None:
@@ -272,7 +273,7 @@ def test_the_plot_shows_how_rows_are_split(tmp_path: Path) -> None:
 
 def test_the_figures_of_the_readme_are_on_the_page() -> None:
     """Both are written by one run: no table is edited by hand."""
-    block = page.block_of((bench.ROOT / "README.md").read_text(encoding="utf-8"))
+    block = marked((bench.ROOT / "README.md").read_text(encoding="utf-8"), "benchmark")
     text = (bench.ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
     known = set(re.findall(r"\d+(?:\.\d+)?", text))
     rows = [line.strip("|").split("|") for line in block.splitlines() if line.startswith("| ")]
