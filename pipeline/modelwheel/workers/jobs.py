@@ -86,7 +86,7 @@ class JobRequest(JsonRecord):
 class InspectRequest(JobRequest):
     """Read a model without loading it; the output is an `Inspection`."""
 
-    VERSION = 19
+    VERSION = 20
     INPUTS = ModelInput
     OUTPUTS = (INSPECTION,)
 
@@ -219,7 +219,7 @@ class Padding(JsonRecord):
 class ReferenceRequest(JobRequest):
     """Evaluate one signature; the outputs are arrays and a `Reference`."""
 
-    VERSION = 24
+    VERSION = 25
     INPUTS = ModelInput
     OUTPUTS = (ARRAYS, SUMMARY, TIMES)
 

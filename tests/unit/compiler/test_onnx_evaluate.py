@@ -38,6 +38,25 @@ def test_what_onnx_runtime_lacks_is_left_to_onnx() -> None:
     np.testing.assert_array_equal(found.run(inputs)["y"], -inputs["x"])
 
 
+@pytest.mark.parametrize("shape", [(1, 3000), (1, 3000, 1)])
+def test_fourier_transforms_are_as_exact_as_their_rounding(shape: tuple[int, ...]) -> None:
+    inputs = {"x": random(*shape)}
+    constants = {"step": np.array(4), "window": np.hanning(400).astype(np.float32)}
+    model = model_of([node("STFT", ["x", "step", "window"], ["y"])], inputs, constants=constants)
+    result = find_evaluator(model).run(inputs)["y"][0, 1].astype(np.float64)
+    frame = np.fft.rfft(inputs["x"].reshape(-1)[4:404].astype(np.float64) * constants["window"])
+    error = np.abs(result[:, 0] + 1j * result[:, 1] - frame).max()
+    assert error < 2e-6 * np.abs(frame).max()
+
+
+def test_a_fourier_transform_that_onnx_runtime_rounds_is_left_to_onnx() -> None:
+    inputs = {"x": random(1, 400, 1)}
+    model = model_of(
+        [node("DFT", ["x", "length"], ["y"])], inputs, constants={"length": np.array(400)}
+    )
+    assert find_evaluator(model).name.startswith("ONNX's own evaluator")
+
+
 def test_a_model_that_nobody_evaluates_is_refused() -> None:
     model = model_of([node("NoSuchOperation", ["x"], ["y"])], {"x": random(2)})
     with pytest.raises(

@@ -43,6 +43,9 @@ def test_indices_of_a_table() -> None:
     assert _found([_node("Gather", "table", "x")]) == "0 <= x < 9 (Gather in 'gather')"
     assert _found([_node("Gather", "table", "x", axis=1)]) == "0 <= x < 4 (Gather in 'gather')"
     assert _found([_node("Gather", "table", "x", axis=7)]) == "None"
+    assert _found([_node("Gather", "x", "x")]) == "0 <= x < 2 (Gather in 'gather')"
+    added = _node("ScatterElements", "table", "x", "table", axis=1, reduction="add")
+    assert _found([added]) == "0 <= x < 4 (ScatterElements in 'scatterelements')"
 
 
 def test_indices_are_followed_through_moves() -> None:

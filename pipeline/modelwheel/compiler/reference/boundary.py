@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -41,6 +41,7 @@ from .truth.find import find_correction, require_small
 from .truth.largest import largest_value
 from .truth.magnitudes import narrow_of, scales_of
 from .truth.missing import NoTruthError
+from .truth.nan_rules import has_reductions, run_under_rules
 from .truth.noise import Case, Noise, conversion_error, find_noise
 from .truth.parts import exact_part
 from .truth.pieces import Pieces, find_pieces
@@ -54,6 +55,7 @@ _SPECIAL = frozenset({"infinity", "nan"})
 _DRAWS = 4
 """Evaluations that show how far rounding moves the results of these rows."""
 _Leading: TypeAlias = Mapping[str, int]
+_Result = TypeVar("_Result")
 
 
 @dataclass
@@ -250,6 +252,12 @@ class _Graph:
         """See `measure_rounding`."""
         return self._pieces.run(partial(measure_rounding, self._frozen, draws=_DRAWS), calls)
 
+    def under_rules(self, inputs: Arrays) -> list[Arrays]:
+        """See `run_under_rules`; nothing if there is one rule."""
+        if self._frozen.state or not has_reductions(self._frozen):
+            return []
+        return run_under_rules(self._frozen, [inputs])[0]
+
     def compiled(self, calls: list[Arrays]) -> list[Arrays]:
         """The outputs by XLA; raises NoTruthError."""
         return self._pieces.run(partial(run_compiled, self._frozen), calls)
@@ -270,6 +278,8 @@ class _Others:
         needed = self._exact and any(map(_is_special, evaluated))
         # All of them: the rows of a model that keeps state are calls in a row.
         self._compiled, self._not_compiled = _try(graph.compiled, evaluated if needed else [])
+        self._under_rules: dict[str, list[Arrays]] = {}
+        """See `run_under_rules`, by kind."""
         self.converted: dict[tuple[str, str], str] = {}
         """How float64 differs from the framework by more than rounding explains, by kind and output."""
 
@@ -351,7 +361,21 @@ class _Others:
         if difference := self._compare(compiled, exact, output):
             return explain(difference, compiled, exact, "XLA", "with XLA")
         lost = self._lost_nan(output) if evaluation.kind == "nan" else 0
+        if not lost:
+            lost = self._ruled(evaluation, output)
         return f"NaN becomes a number in {lost} of {ours.size} values" if lost else None
+
+    def _ruled(self, evaluation: _Evaluated, output: str) -> int:
+        """How many numbers of an output that has NaN, too, would be others if the maximum of NaN and a number were."""
+        ours = widen(evaluation.outputs[output])
+        if not np.isnan(ours).any() or not np.isfinite(ours).any():
+            return 0
+        if evaluation.kind not in self._under_rules:
+            made, _ = _try(lambda calls: [self._graph.under_rules(calls[0])], [evaluation])
+            self._under_rules[evaluation.kind] = made.get(evaluation.kind, [])
+        others = [widen(rule[output]) for rule in self._under_rules[evaluation.kind]]
+        moved = [np.isfinite(other) != np.isfinite(ours) for other in others]
+        return int(np.count_nonzero(np.any(moved, axis=0))) if moved else 0
 
     def _does_rounding_decide(self, evaluation: _Evaluated, case: Case, output: str) -> bool:
         """Whether an output moves as far if only results in between round elsewhere: no weight and no zero is changed."""
@@ -381,8 +405,8 @@ class _Others:
 
 
 def _try(
-    run: Callable[[list[Arrays]], list[Arrays]], rows: list[_Evaluated]
-) -> tuple[Mapping[str, Arrays], str]:
+    run: Callable[[list[Arrays]], list[_Result]], rows: list[_Evaluated]
+) -> tuple[Mapping[str, _Result], str]:
     """The results by kind; none and the reason if there are none."""
     try:
         results = run([row.inputs for row in rows]) if rows else []

@@ -22,6 +22,7 @@ from onnx import helper, numpy_helper
 from ....errors import UnsupportedModelError
 from ....util.text import one_line
 from ....workers.trail import follows, note
+from .exact_spectra import inexact_transforms, with_exact_spectra
 from .operators.onnx_graph import describe, needed_names
 
 Array = np.ndarray[Any, Any]
@@ -52,6 +53,7 @@ def find_evaluator(model: onnx.ModelProto) -> Evaluator:
     Raises:
         UnsupportedModelError: There is none.
     """
+    model = with_exact_spectra(model)
     if follows():
         return _stepping(model)
     reasons: dict[Callable[..., Evaluator], str] = {}
@@ -71,9 +73,9 @@ def _is_misread(model: onnx.ModelProto) -> bool:
     """Whether ONNX Runtime computes something else than ONNX defines.
 
     For `Resize` with aligned corners and scales, ONNX divides by the length before it is rounded down; ONNX
-    Runtime's list of excluded cases of ONNX's suite has those.
+    Runtime's list of excluded cases of ONNX's suite has those. For Fourier transforms, see `exact_spectra`.
     """
-    return any(
+    return bool(inexact_transforms(model)) or any(
         node.op_type == "Resize"
         and len(node.input) > 2
         and node.input[2]

@@ -406,14 +406,11 @@ def _attribute(node: Any, name: str, default: int) -> int:
 
 def _find(node: Any, inputs: Sequence[_Value], result: _Value) -> Iterator[Use]:
     op, tensors = node.op_type, [value.tensor for value in inputs]
-    if op in ("Gather", "GatherElements") and len(tensors) > 1:
+    if op in ("Gather", "GatherElements", "ScatterElements") and len(tensors) > 1:
         limit = _extent(tensors[0], _attribute(node, "axis", 0))
         if op == "Gather" and not tensors[0].data:
             yield from selected(tensors[1], limit)
-        if tensors[0].shape is not None:
-            yield from indexed(tensors[1].origins, limit or 0, soft=False)
-        else:
-            yield from indexed(tensors[1].origins, None, soft=False)
+        yield from indexed(tensors[1].origins, limit, soft=False)
     elif op == "OneHot" and len(tensors) > 1 and tensors[1].value:
         yield from indexed(tensors[0].origins, int(tensors[1].value[0] or 0), soft=False)
     elif op in ("GatherND", "ScatterND") and len(tensors) > 1:
@@ -435,5 +432,8 @@ def _find(node: Any, inputs: Sequence[_Value], result: _Value) -> Iterator[Use]:
 
 
 def _extent(tensor: Tensor, axis: int) -> int | None:
-    shape = tensor.shape or ()
+    """None if it follows from the shapes of inputs; 0 if there is no such axis."""
+    shape = tensor.shape
+    if shape is None:
+        return None
     return shape[axis] if -len(shape) <= axis < len(shape) else 0
