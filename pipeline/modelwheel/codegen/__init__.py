@@ -13,7 +13,7 @@ from .panels import pack_weights
 from .sources import CompiledVariant, ModelTables, level_source, random_states, tables_source
 from .storage import Storage, StoredWeights, store
 
-EMITTER_VERSION = 54
+EMITTER_VERSION = 55
 """Increased when the same program is written differently; part of every wheel's key in the store."""
 
 __all__ = [

@@ -110,7 +110,8 @@ Activation: TypeAlias = Literal[
 class Epilogue(JsonRecord):
     """Arithmetic that follows a product of 32-bit floats, element by element.
 
-    out = activation(min(max((product + bias) * scale + shift + addend, low), high)), in this order; parts may be missing.
+    out = activation(min(max((product + bias) * scale + shift + addend, low), high)) * factor + offset, in this order; parts
+    may be missing, and what follows the activation only with it.
     The operands are those of the step: `bias`, `scale` and `shift` have a value for each column (of a dot those of `rhs`, of
     a convolution the features), `addend` one for each element.
     """
@@ -118,6 +119,8 @@ class Epilogue(JsonRecord):
     low: float | None = omitted(None)
     high: float | None = omitted(None)
     activation: Activation | None = omitted(None)
+    factor: float | None = omitted(None)
+    offset: float | None = omitted(None)
 
 
 _EPILOGUE = tuple(Role(name, optional=True) for name in ("bias", "scale", "shift", "addend"))

@@ -15,7 +15,8 @@
 
 namespace modelwheel::MODELWHEEL_LEVEL {
 
-/// Whether a result is activation(min(max((sum + bias) * scale + shift + addend, low), high)), but for rounding.
+/// Whether a result is activation(min(max((sum + bias) * scale + shift + addend, low), high)) * factor + offset, but
+/// for rounding.
 template <class T>
 bool follows(const Epilogue<T> &e, T sum, T addend, std::int64_t column, T result) {
   double x = static_cast<double>(sum), magnitude = std::fabs(x);
@@ -40,6 +41,9 @@ bool follows(const Epilogue<T> &e, T sum, T addend, std::int64_t column, T resul
     x = exact(e.activation, x);
     magnitude = (e.activation == Activation::kHardSwish6 ? 12 : 2) * (magnitude + 1);
     if (std::isnan(x)) return std::isnan(found);
+    const double factor = static_cast<double>(e.factor), offset = static_cast<double>(e.offset);
+    x = x * factor + offset;
+    magnitude = magnitude * std::fabs(factor) + std::fabs(offset);
   }
   if (std::isinf(x)) return !(found < x) && !(found > x);
   return std::fabs(found - x) <= 4 * static_cast<double>(std::numeric_limits<T>::epsilon()) * magnitude;
@@ -85,7 +89,9 @@ void check_epilogues(Random &random, const Buffer<T> &plain, std::int64_t n, con
                   random.chance(40),
                   static_cast<T>(-0.25),
                   static_cast<T>(0.5),
-                  sizeof(T) == sizeof(float) && random.chance(50) ? random.pick(kActivations) : Activation::kNone};
+                  sizeof(T) == sizeof(float) && random.chance(50) ? random.pick(kActivations) : Activation::kNone,
+                  random.chance(50) ? static_cast<T>(-0.75) : static_cast<T>(1),
+                  random.chance(50) ? static_cast<T>(0.375) : -static_cast<T>(0)};
     const Buffer<T> before(whole.sums);
     run(whole.sums.data(), e, step);
     std::int64_t wrong = 0;

@@ -393,6 +393,31 @@ def _activated(steps: str, **numbers: float) -> ops.Activation | None:
     return node.op.epilogue.activation
 
 
+def test_a_scale_and_a_shift_may_follow_an_activation() -> None:
+    """tanh(dot) * 3 + 2 => dot {activation=tanh, factor=3, offset=2}"""
+    affine = """
+        three = f32[] constant(3)
+        threes = f32[2,8] broadcast(three), dimensions={}
+        two = f32[] constant(2)
+        twos = f32[2,8] broadcast(two), dimensions={}
+    """
+    (line,) = _fused(
+        _graph(f"""{affine}
+            s0 = f32[2,8] tanh(p0)
+            s1 = f32[2,8] multiply(s0, threes)
+            s2 = f32[2,8] add(s1, twos)
+        """)
+    )
+    assert line.endswith(f"{DOT}{{activation=tanh, factor=3.0, offset=2.0}}}}")
+    # Without an activation the kernels have neither, and none after both.
+    for steps in (
+        "s0 = f32[2,8] multiply(p0, threes)",
+        "s0 = f32[2,8] multiply(p0, threes)\n  s1 = f32[2,8] tanh(s0)",
+        "s0 = f32[2,8] tanh(p0)\n  s1 = f32[2,8] add(s0, twos)\n  s2 = f32[2,8] multiply(s1, threes)",
+    ):
+        assert len(_fused(_graph(f"{affine}{steps}"), rewrites=0)) == 2
+
+
 def test_activations_are_known_by_their_definition() -> None:
     """f(dot + bias) => dot {shift, activation=f}"""
     assert _activated("y = f32[2,8] tanh(x)") == "tanh"

@@ -168,8 +168,17 @@ def epilogue_members(
             *(cpp_bool(limit is not None) for limit in limits),
             *(f"{0.0 if limit is None else limit!r}F" for limit in limits),
             f"Activation::k{(epilogue.activation or 'none').title().replace('_', '')}",
+            *_after_activation(epilogue),
         ]
     )
+
+
+def _after_activation(epilogue: Epilogue) -> list[str]:
+    if epilogue.factor is None and epilogue.offset is None:
+        return []
+    factor = 1.0 if epilogue.factor is None else epilogue.factor
+    offset = -0.0 if epilogue.offset is None else epilogue.offset
+    return [f"{factor!r}F", f"{offset!r}F"]
 
 
 def _operand(view: View | None, element: str) -> str:

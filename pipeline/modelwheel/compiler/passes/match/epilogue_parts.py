@@ -14,7 +14,8 @@ from ...ir.hlo import Instruction
 from ...ir.match import behind_bitcasts, parameter_of, row_major, scalar_of
 from .activations import Activations
 
-ORDER = ("bias", "scale", "shift", "addend", "low", "high", "activation")
+AFTER_LIMITS = ("activation", "factor", "offset")
+ORDER = ("bias", "scale", "shift", "addend", "low", "high", *AFTER_LIMITS)
 """The order in which the kernels apply the parts of an epilogue."""
 _PARTS: dict[tuple[str, str], str] = {
     ("multiply", "columns"): "scale",
@@ -22,6 +23,8 @@ _PARTS: dict[tuple[str, str], str] = {
     ("add", "array"): "addend",
     ("maximum", "scalar"): "low",
     ("minimum", "scalar"): "high",
+    ("multiply", "scalar"): "factor",
+    ("add", "scalar"): "offset",
 }
 """The part that an operation is, by the kind of its other side."""
 
@@ -47,6 +50,8 @@ class FusionReader:
     """Finds an array that another node has computed or can."""
     window: Finder
     """Finds the part of an argument that an iteration of a loop takes."""
+    activated: bool = False
+    """Whether the product has an activation before these parts."""
     _activations: Activations = field(default_factory=Activations)
 
     def parts(self, root: Instruction) -> Named | None:
@@ -59,7 +64,11 @@ class FusionReader:
                 chain[number] = ("bias", chain[number][1])
         positions = [ORDER.index(name) for name, _ in chain]
         in_order = all(before < after for before, after in pairwise(positions))
-        return dict(chain) if in_order else None
+        parts = dict(chain)
+        # The kernels have them with an activation alone.
+        if parts.keys() & {"factor", "offset"} and not (self.activated or "activation" in parts):
+            return None
+        return parts if in_order else None
 
     def _chain(self, node: Instruction) -> list[tuple[str, Part]] | None:
         """The parts from the product to a node."""

@@ -22,12 +22,12 @@ from ....program.view import View
 from ...ir.graph import INSIDE, Graph, Node, Operand, Result, Value
 from ...ir.hlo import Instruction
 from ...ir.loops.windows import window_of
-from .epilogue_parts import ORDER, Finder, FusionReader, Named
+from .epilogue_parts import AFTER_LIMITS, ORDER, Finder, FusionReader, Named
 
 _FLOAT = ElementType.FLOAT32
 # With fewer columns XLA's kernel is faster: its vectors run along all axes.
 _MIN_COLUMNS = 4
-_LIMITS = ("low", "high", "activation")
+_LIMITS = ("low", "high", *AFTER_LIMITS)
 
 
 def columns_of(product: Node) -> int:
@@ -78,7 +78,8 @@ def read_parts(
     def window(part: Instruction) -> Operand | None:
         return window_of(graph, kernel, fusion, part)
 
-    return FusionReader(number, arguments, columns, elsewhere, window).parts(node)
+    activated = getattr(getattr(product.op, "epilogue", None), "activation", None) is not None
+    return FusionReader(number, arguments, columns, elsewhere, window, activated).parts(node)
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@
 
 namespace modelwheel::MODELWHEEL_LEVEL {
 
-/// result = activation(min(max((sum + bias) * scale + shift + addend, low), high)), in this order; parts may be
-/// missing. Sums and results have the same strides, with contiguous columns. NaN stays NaN; `low` and `high` are no
-/// NaN.
+/// result = activation(min(max((sum + bias) * scale + shift + addend, low), high)) * factor + offset, in this order;
+/// parts may be missing, and what follows the activation only with it. Sums and results have the same strides, with
+/// contiguous columns. NaN stays NaN; `low` and `high` are no NaN.
 template <class T>
 struct Epilogue {
   const T *sums;
@@ -28,6 +28,8 @@ struct Epilogue {
   T low, high;
   /// Only of floats.
   Activation activation;
+  /// Numbers that change nothing unless they are given.
+  T factor = 1, offset = -T(0);
 };
 
 /// Whether the result is written over the addend.
@@ -123,10 +125,14 @@ MODELWHEEL_INLINE void finish_vectors(const Epilogue<T> &e, const T *const (&row
         for (int j = 0; j < Columns; ++j) all[i][j] = x[i][j];
       }
       activate<T, Lanes>(e.activation, all[0], Rows * Columns);
+      Vector<T, Lanes> factor = splat<T, Lanes>(e.factor), offset = splat<T, Lanes>(e.offset);
+      // As above.
+      keep_in_register(factor);
+      keep_in_register(offset);
       MODELWHEEL_UNROLL
       for (int i = 0; i < Rows; ++i) {
         MODELWHEEL_UNROLL
-        for (int j = 0; j < Columns; ++j) x[i][j] = all[i][j];
+        for (int j = 0; j < Columns; ++j) x[i][j] = all[i][j] * factor + offset;
       }
     }
   }
