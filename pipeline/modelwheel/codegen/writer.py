@@ -105,11 +105,11 @@ class StepWriter:
         return name
 
     def shape(self, step: Step, table: str, axis: str, rows: str = "rows") -> str:
-        """The table of a step for as many rows as are asked for, which are along a member of it (`Pooling::batch`)."""
+        """The table of a step for as many rows as are asked for, which are along a member of it (`&Pooling::batch`)."""
         if step not in self.first:
             return table
         self.headers.add("parts/first_rows.h")
-        return f"first_rows({table}, &{axis}, {self.batch}, {rows})"
+        return f"first_rows({table}, {axis}, {self.batch}, {rows})"
 
     def count(self, step: Step, size: int) -> str:
         """A number that grows with the rows of a batch, for as many as are asked for."""

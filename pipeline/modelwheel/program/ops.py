@@ -80,6 +80,10 @@ class RowsApart(JsonRecord):
     count: int
     arguments: tuple[int, ...]
     """The numbers of the arguments of which the first chunks are enough; others may be needed whole."""
+    groups: int = omitted(1)
+    """How often so many chunks follow each other in the results; the first ones of each group are meant."""
+    argument_groups: tuple[int, ...] = omitted(())
+    """And in each of these arguments; empty if there is one group in all of them."""
 
 
 class Kernel(Op):

@@ -111,12 +111,10 @@ void check_ranges(Random &random, const Dot &d, const Buffer<In> &lhs, const Buf
   if (complete) check_same_bits(out, parts);
 }
 
-/// So have first rows, in the memory that is set aside for any number of them.
-template <class T>
-void check_first_rows(Random &random, const Dot &d, const Buffer<T> &lhs, const Buffer<T> &rhs, const Buffer<T> &out) {
-  if (d.m < 1 || d.batch < 1 || (d.panel != 0 && d.n == 1)) return;
-  std::int64_t Dot::*const axis = d.batch > 1 ? &Dot::batch : &Dot::m;
-  const std::int64_t each = random.chance(30) ? d.*axis % 3 == 0 ? 3 : 1 : 1, batch = d.*axis / each;
+/// So have first rows along an axis of a batch, in the memory that is set aside for any number of them.
+template <class T, class Axis>
+void check_first_rows(Random &random, const Dot &d, const Axis &axis, std::int64_t batch, const Buffer<T> &lhs,
+                      const Buffer<T> &rhs, const Buffer<T> &out) {
   const RowCounts counts{batch, random.chance(70) ? 1 : random.integer(1, batch)};
   const std::int64_t least = least_rows<T>(d, axis, counts);
   const std::int64_t rows = rounded_rows(counts, least, random.integer(1, batch));
@@ -124,13 +122,27 @@ void check_first_rows(Random &random, const Dot &d, const Buffer<T> &lhs, const 
   Buffer<T> some(out.size());
   std::memcpy(some.data(), out.data(), static_cast<std::size_t>(out.size()) * sizeof(T));
   for (std::int64_t b = 0; b < first.batch; ++b)
-    for (std::int64_t i = 0; i < first.m; ++i)
-      for (std::int64_t j = 0; j < d.n; ++j) some[b * d.out_batch + i * d.out_m + j * d.out_n] = T{};
+    for (std::int64_t g = 0; g < first.groups; ++g)
+      for (std::int64_t i = 0; i < first.m; ++i)
+        for (std::int64_t j = 0; j < d.n; ++j)
+          some[b * d.out_batch + g * first.out_group + i * d.out_m + j * d.out_n] = T{};
   Buffer<char> scratch(static_cast<std::int64_t>(
       scratch_of_rows(d, axis, counts, least, [](const Dot &of) { return dot_scratch<T>(of); })));
   const auto product = [&] { dot<T, T>(first, lhs.data(), rhs.data(), some.data(), scratch.data()); };
   CHECK(calls_only(dot_rows_uses<T>(d, axis, counts, least, false), false, product));
   check_same_bits(out, some);
+}
+
+/// Along the axis that rows of a batch are along, once or in several groups.
+template <class T>
+void check_first_rows(Random &random, const Dot &d, const Buffer<T> &lhs, const Buffer<T> &rhs, const Buffer<T> &out) {
+  if (d.m < 1 || d.batch < 1 || (d.panel != 0 && d.n == 1)) return;
+  std::int64_t Dot::*const axis = d.batch > 1 ? &Dot::batch : &Dot::m;
+  const auto part_of = [&random](std::int64_t size) { return random.chance(30) && size % 3 == 0 ? size / 3 : size; };
+  check_first_rows(random, d, axis, part_of(d.*axis), lhs, rhs, out);
+  for (const std::int64_t groups : {2, 3, 5})
+    if (d.batch == 1 && d.m % groups == 0)
+      check_first_rows(random, d, Groups{groups}, part_of(d.m / groups), lhs, rhs, out);
 }
 
 /// The epilogue as the generated code has it: where the result replaces what is added to it and no sums are stored,

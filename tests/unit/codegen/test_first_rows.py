@@ -62,7 +62,7 @@ def test_what_nobody_knows_reads_everything() -> None:
     assert FirstRows(_program(before, unknown, after), ROWS, [True]).inputs == (False,)
     known = _kernel(1, 2, apart=8)
     # XLA's kernel computes all rows, some from what was in memory before.
-    assert _partial(_program(before, known, after)) == [before, known, after]
+    assert _partial(_program(before, known, after)) == [before, after]
     assert _partial(_program(before, _kernel(1, 2, apart=6), after)) == [after]
 
 
@@ -91,6 +91,32 @@ def test_columns_of_rows_are_apart() -> None:
     )
     last = _product(2, 3)
     assert _partial(_program(left, right, last)) == [left, right, last]
+
+
+def test_rows_of_all_steps_of_a_sequence_are_apart() -> None:
+    """Three steps of four rows each, with the steps first: the loop reads the rows of one, the product those of all."""
+    steps = _program(_sequence(0, 1), _kernel_of_groups(1, 3, 3), columns=12)
+    first = FirstRows(steps, ROWS, [True])
+    product, moves = steps.steps
+    assert product in first
+    assert moves not in first
+    assert first.groups(product) == 3
+    writer = StepWriter(CALLS, prefix="b4", batch=4, first=first)
+    (call, _) = writer.write(steps.steps)
+    assert "first_rows(b4_dot_0, Groups{3}, 4, rounded_rows({4, 1}, " in call
+    assert (
+        "constexpr std::int64_t b4_constant_1 = least_rows<float>(b4_dot_0, Groups{3}, {4, 1});"
+        in writer.tables
+    )
+
+
+def test_rows_of_one_step_after_the_other_are_no_rows_of_a_batch() -> None:
+    batch_first = _program(_sequence(0, 1), _kernel_of_groups(1, 3, 1), columns=12)
+    product, _ = batch_first.steps
+    assert FirstRows(batch_first, ROWS, [True]).groups(product) == 1
+    several = (_kernel_of_groups(1, 2, 3), _kernel_of_groups(1, 3, 1))
+    both = _program(_sequence(0, 1), *several, _kernel_of_groups(2, 3, 1), columns=12)
+    assert _partial(both) == []
 
 
 def test_a_transposed_row_is_moved_alone() -> None:
@@ -194,7 +220,7 @@ def test_first_rows_of_results_are_computed_from_what_is_there(
 # --- programs -----------------------------------------------------------------------------------------
 
 
-def _program(*steps: Step) -> Program:
+def _program(*steps: Step, columns: int = 4) -> Program:
     """Allocation 0 is the input, 3 the output, 4 weights, all others are temporary."""
     kinds = {0: "parameter", 3: "output", 4: "constant"}
     allocations = [
@@ -206,7 +232,7 @@ def _program(*steps: Step) -> Program:
         cpu="",
         allocations=tuple(allocations),
         parameters=(dense((4, 4), 0),),
-        results=(dense((4, 4), 3),),
+        results=(dense((4, columns), 3),),
         steps=steps,
     )
 
@@ -220,12 +246,26 @@ def _product(source: int, target: int) -> Step:
     return dot(dense((4, 4), source), dense((4, 4), 4), dense((4, 4), target))
 
 
-def _kernel(source: int, target: int, apart: int = 0) -> Step:
-    """Sixteen floats computed from as many; of so many chunks each by itself, if it is not 0."""
-    read, written = (Slice(allocation=n, offset=0, size=64) for n in (source, target))
+def _kernel(source: int, target: int, apart: int = 0, groups: int = 1, of_source: int = 1) -> Step:
+    """Sixteen floats computed from as many, for each group; of so many chunks each by itself, if it is not 0."""
+    size = 64 * max(groups, of_source)
+    read, written = (Slice(allocation=n, offset=0, size=size) for n in (source, target))
     step = kernel(read, written)
-    known = (ops.RowsApart(count=apart, arguments=(0,)),) if apart else ()
-    return step.model_copy(update={"op": ops.Kernel(symbol="k", apart=known)})
+    known = ops.RowsApart(count=apart, arguments=(0,), groups=groups, argument_groups=(of_source,))
+    return step.model_copy(update={"op": ops.Kernel(symbol="k", apart=(known,) if apart else ())})
+
+
+def _sequence(source: int, target: int) -> Step:
+    """Twelve rows, of three steps of a sequence or of four rows of a batch first."""
+    return dot(dense((12, 4), source), dense((4, 4), 4), dense((12, 4), target))
+
+
+def _kernel_of_groups(source: int, target: int, groups: int) -> Step:
+    """The rows of a batch put first, from so many groups."""
+    read, written = (Slice(allocation=n, offset=0, size=192) for n in (source, target))
+    known = ops.RowsApart(count=4, arguments=(0,), argument_groups=(groups,))
+    step = kernel(read, written)
+    return step.model_copy(update={"op": ops.Kernel(symbol="k", apart=(known,))})
 
 
 def _columns(allocation: int, first: int, start: int = 0) -> View:
@@ -241,20 +281,22 @@ _OFFSETS = st.sampled_from([0, 0, 16])
 
 
 @st.composite
-def _matrices(draw: st.DrawFn, columns: int) -> View:
+def _matrices(draw: st.DrawFn, columns: int, rows: int = 4) -> View:
     where, offset = draw(_NUMBERS), draw(_OFFSETS)
-    if columns == 2 and draw(st.booleans()):
+    if (rows, columns) == (4, 2) and draw(st.booleans()):
         return _columns(where, draw(st.sampled_from([0, 2])), offset)
     order = draw(st.sampled_from([(1, 0), (1, 0), (1, 0), (0, 1)]))
-    return array((4, columns), order, where, offset)
+    return array((rows, columns), order, where, offset)
 
 
 @st.composite
 def _products(draw: st.DrawFn, target: View | None = None) -> Step:
-    inner = draw(st.sampled_from([2, 4]))
+    """Of four rows, or of eight: two for each of a batch, or a batch in each of two steps of a sequence."""
+    rows = draw(st.sampled_from([4, 4, 8])) if target is None else target.shape[0]
+    inner = draw(st.sampled_from([2, 4, 8] if rows == 4 else [2, 4]))
     columns = draw(st.sampled_from([2, 4])) if target is None else target.shape[1]
     weights = dense((inner, columns), draw(st.sampled_from([4, 4, 4, 1])))
-    return dot(draw(_matrices(inner)), weights, target or draw(_matrices(columns)))
+    return dot(draw(_matrices(inner, rows)), weights, target or draw(_matrices(columns, rows)))
 
 
 @st.composite
@@ -262,9 +304,10 @@ def _steps(draw: st.DrawFn) -> Step:
     match draw(st.integers(0, 3)):
         case 0:
             source, target = draw(_NUMBERS), draw(_NUMBERS)
-            return _kernel(source, target, draw(st.sampled_from([0, 4, 8])))
+            groups = draw(st.sampled_from([1, 1, 2])), draw(st.sampled_from([1, 1, 2]))
+            return _kernel(source, target, draw(st.sampled_from([0, 4, 8])), *groups)
         case 1:
-            size = draw(st.sampled_from([32, 64]))
+            size = draw(st.sampled_from([32, 64, 128]))
             ends = [
                 Slice(allocation=draw(_NUMBERS), offset=draw(_OFFSETS), size=size) for _ in "ab"
             ]
@@ -300,34 +343,29 @@ class _Memory:
 
     def _compute(self, step: Step) -> None:
         (target,) = step.outputs.values()
-        known = self._rows_of(step)
-        if known is None:
-            right = np.full(ROWS, all(self._of(view).all() for view in step.inputs.values()))
-        else:
-            right = known
-        if step in self._first:
-            assert known is not None
-            right[self._count :] = False
         places = self._places(target)
-        if places.shape[0] % ROWS:
-            assert step not in self._first
-            self._right[target.slice.allocation][places] = right.all()
-            return
-        of_rows = places.reshape(ROWS, -1)
-        for row in range(ROWS):
-            self._right[target.slice.allocation][of_rows[row]] = right[row]
+        right = self._rows_of(step)
+        if step in self._first:
+            right = right.reshape(self._first.groups(step), ROWS, -1)
+            right[:, self._count :] = False
+        of_rows = places.reshape(right.size, -1)
+        for row, is_right in zip(of_rows, right.reshape(-1), strict=True):
+            self._right[target.slice.allocation][row] = is_right
 
     def _rows_of(self, step: Step) -> Any:
-        """For each row whether what it is computed from is right; None if nobody knows what that is."""
+        """For each row, in each of some groups, whether what it is computed from is right."""
         match step.op:
             case ops.Dot():
                 weights = self._of(step.inputs["rhs"]).all()
-                return self._of(step.inputs["lhs"]).all(axis=tuple(range(1, 3))) & weights
+                return self._of(step.inputs["lhs"]).all(axis=(1, 2)) & weights
             case ops.Copy():
                 return self._of(step.inputs["source"]).reshape(ROWS, -1).all(axis=1)
-            case ops.Kernel(apart=(_, *_)):
-                return self._of(step.inputs["argument0"]).reshape(ROWS, -1).all(axis=1)
-        return None
+            case ops.Kernel(apart=(known,)):
+                (of_source,) = known.argument_groups
+                chunks = self._of(step.inputs["argument0"]).reshape(of_source, ROWS, -1)
+                rows = chunks.all(axis=(0, 2))
+                return np.tile(rows, known.groups)
+        return np.full(ROWS, all(self._of(view).all() for view in step.inputs.values()))
 
     def _of(self, view: View) -> Any:
         return self._right[view.slice.allocation][self._places(view)]

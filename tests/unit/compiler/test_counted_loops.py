@@ -277,7 +277,8 @@ def test_products_stay_where_an_iteration_computes_what_they_read() -> None:
 
 
 def test_large_products_stay_in_the_loop() -> None:
-    lines = _hoisted(("f32[2,32]", "f32[2,8192]"), ("f32[16,32]", "f32[16,8192]"), rewrites=0)
+    wide = ("f32[2,32]", "f32[2,16384]"), ("f32[16,32]", "f32[16,16384]")
+    lines = _hoisted(*wide, rewrites=0)
     assert any("dot %0+128i" in line for line in lines)
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
+from modelwheel.compiler.ir.hlo import Instruction
 from modelwheel.compiler.ir.hlo_text import read_text
 from modelwheel.compiler.passes.find_rows import FindRows
 from modelwheel.compiler.passes.match.kernel_rows import rows_apart
@@ -45,47 +48,101 @@ GATHER = (
 )
 
 
-def _one(line: str, *shapes: str) -> list[tuple[int, tuple[int, ...]]]:
-    """What is known of a module's only instruction, whose operands are `a`, `b`, ... of these shapes."""
+def _one(line: str, *shapes: str) -> list[tuple[object, ...]]:
+    """What is known of a module's only instruction, whose operands are `a`, `b`, ... of these shapes.
+
+    By groups: those of the result and of the arguments, where these are not 1.
+    """
     lines = [
         f"  {name} = {shape} parameter({n})"
         for n, (name, shape) in enumerate(zip("abc", shapes, strict=False))
     ]
     module = read_text("\n".join([SUM, "ENTRY main {", *lines, f"  ROOT r = {line}", "}"]))
-    return [(one.count, one.arguments) for one in rows_apart(module.entry.root)]
+    return _known(module.entry.root)
+
+
+def _known(instruction: Instruction) -> list[tuple[object, ...]]:
+    return [(one.count, one.arguments, *_groups(one)) for one in rows_apart(instruction)]
+
+
+def _groups(one: ops.RowsApart) -> Iterator[object]:
+    if one.groups > 1 or one.argument_groups:
+        yield one.groups
+        yield one.argument_groups
 
 
 def test_a_fusion_is_followed_from_its_result() -> None:
     module = read_text(SOFTMAX)
-    assert [(one.count, one.arguments) for one in rows_apart(module.entry.root)] == [(16, (0, 1))]
+    assert _known(module.entry.root)[0] == (16, (0, 1))
 
 
 @pytest.mark.parametrize(
     ("line", "shapes", "expected"),
     [
-        ("f32[16,3] add(a, b)", ["f32[16,3]", "f32[16,3]"], [(16, (0, 1))]),
-        ("f32[16,3]{0,1} add(a, b)", ["f32[16,3]{0,1}", "f32[16,3]"], [(16, (0,))]),
-        ("f32[48] reshape(a)", ["f32[16,3]"], [(48, (0,))]),
-        ("f32[16,3,5] transpose(a), dimensions={0,2,1}", ["f32[16,5,3]"], [(16, (0,))]),
-        ("f32[16,3,5] transpose(a), dimensions={1,0,2}", ["f32[3,16,5]"], []),
+        (
+            "f32[16,3] add(a, b)",
+            ["f32[16,3]", "f32[16,3]"],
+            [(16, (0, 1)), (3, (0, 1), 16, (16, 16))],
+        ),
+        (
+            "f32[16,3]{0,1} add(a, b)",
+            ["f32[16,3]{0,1}", "f32[16,3]"],
+            [(3, (0, 1), 1, (1, 16)), (16, (0, 1), 3, (3, 1))],
+        ),
+        (
+            "f32[16,100]{1,0} copy(a)",
+            ["f32[16,100]{0,1}"],
+            [(16, (0,), 1, (100,)), (100, (0,), 16, ())],
+        ),
+        ("f32[48] reshape(a)", ["f32[16,3]"], [(48, (0,)), (3, (0,), 16, (16,))]),
+        (
+            "f32[16,3,5] transpose(a), dimensions={0,2,1}",
+            ["f32[16,5,3]"],
+            [(16, (0,)), (3, (0,), 16, (80,)), (5, (0,), 48, (16,))],
+        ),
+        (
+            "f32[16,3,5] transpose(a), dimensions={1,0,2}",
+            ["f32[3,16,5]"],
+            [(16, (0,), 1, (3,)), (3, (0,), 16, ()), (5, (0,), 48, (48,))],
+        ),
         ("f32[16,3] broadcast(a), dimensions={0}", ["f32[16]"], [(16, (0,))]),
-        ("f32[16,3] broadcast(a), dimensions={1}", ["f32[3]"], []),
-        ("f32[1,16,3] broadcast(a), dimensions={1,2}", ["f32[16,3]"], [(16, (0,))]),
+        ("f32[16,3] broadcast(a), dimensions={1}", ["f32[3]"], [(3, (0,), 16, ())]),
+        (
+            "f32[1,16,3] broadcast(a), dimensions={1,2}",
+            ["f32[16,3]"],
+            [(16, (0,)), (3, (0,), 16, (16,))],
+        ),
         (
             "f32[16] reduce(a, b), dimensions={1}, to_apply=add",
             ["f32[16,3]", "f32[]"],
             [(16, (0,))],
         ),
-        ("f32[3] reduce(a, b), dimensions={0}, to_apply=add", ["f32[16,3]", "f32[]"], []),
+        (
+            "f32[3] reduce(a, b), dimensions={0}, to_apply=add",
+            ["f32[16,3]", "f32[]"],
+            [(3, (0,), 1, (16,))],
+        ),
         ("f32[16,5] concatenate(a, b), dimensions={1}", ["f32[16,2]", "f32[16,3]"], [(16, (0, 1))]),
-        ("f32[16,5] concatenate(a, b), dimensions={0}", ["f32[8,5]", "f32[8,5]"], []),
+        (
+            "f32[16,5] concatenate(a, b), dimensions={0}",
+            ["f32[8,5]", "f32[8,5]"],
+            [(5, (0, 1), 16, (8, 8))],
+        ),
         ("f32[16,5] pad(a, b), padding=0_0x1_1", ["f32[16,3]", "f32[]"], [(16, (0,))]),
-        ("f32[16,3] pad(a, b), padding=1_-1x0_0", ["f32[16,3]", "f32[]"], []),
+        (
+            "f32[16,3] pad(a, b), padding=1_-1x0_0",
+            ["f32[16,3]", "f32[]"],
+            [(3, (0,), 16, (16,))],
+        ),
         ("f32[16,2] slice(a), slice={[0:16], [1:3]}", ["f32[16,3]"], [(16, (0,))]),
-        ("f32[8,3] slice(a), slice={[8:16], [0:3]}", ["f32[16,3]"], []),
-        ("f32[16,3] slice(a), slice={[1:2], [0:16], [0:3]}", ["f32[2,16,3]"], []),
+        ("f32[8,3] slice(a), slice={[8:16], [0:3]}", ["f32[16,3]"], [(3, (0,), 8, (16,))]),
+        (
+            "f32[1,16,3] slice(a), slice={[1:2], [0:16], [0:3]}",
+            ["f32[2,16,3]"],
+            [(16, (0,), 1, (2,)), (3, (0,), 16, (32,))],
+        ),
         ("f32[16,3] reverse(a), dimensions={1}", ["f32[16,3]"], [(16, (0,))]),
-        ("f32[16,3] reverse(a), dimensions={0}", ["f32[16,3]"], []),
+        ("f32[16,3] reverse(a), dimensions={0}", ["f32[16,3]"], [(3, (0,), 16, (16,))]),
         (
             GATHER,
             ["f32[7,5]", "s32[16,1]"],
@@ -95,7 +152,7 @@ def test_a_fusion_is_followed_from_its_result() -> None:
     ],
 )
 def test_each_operation_has_a_rule(
-    line: str, shapes: list[str], expected: list[tuple[int, tuple[int, ...]]]
+    line: str, shapes: list[str], expected: list[tuple[object, ...]]
 ) -> None:
     assert _one(line, *shapes) == expected
 

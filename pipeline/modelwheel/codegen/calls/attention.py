@@ -31,7 +31,7 @@ def write(writer: StepWriter, step: Step, op: Attention) -> Iterator[str]:
     scratch = writer.needs("attention/attention.h", f"attention_scratch<float>({table})")
     writer.use("float")
     operands = [
-        writer.shape(step, table, "Attention::outer"),
+        writer.shape(step, table, "&Attention::outer"),
         *map(first_element, (query, key, value)),
     ]
     operands += [first_element(output, written=True), scratch]

@@ -35,7 +35,7 @@ def write(writer: StepWriter, step: Step, _: Copy) -> Iterator[str]:
     axes = [braces(values) for values in zip(*_padded(inner), strict=True)]
     table = writer.table("Rearrangement", [*rows, *axes])
     writer.headers.add("elementwise/rearrange.h")
-    shape = writer.shape(step, table, "Rearrangement::rows")
+    shape = writer.shape(step, table, "&Rearrangement::rows")
     begin = first_element(source) if source.start else elements(source)
     yield f"rearrange<float>({shape}, {begin}, {elements(target, written=True)});"
 

@@ -38,7 +38,7 @@ def write(writer: StepWriter, step: Step, op: Dot) -> Iterator[str]:
             use = f"dot_part_uses<{types}>({table}, {parts}, {added})"
         writer.use(types, use)
     kernel = ProductKernel("gemm", "dot", types, f"<{types}>", table)
-    axis = "Dot::batch" if op.lhs_batch else "Dot::m"
+    axis = "&Dot::batch" if op.lhs_batch else "&Dot::m"
     _, rows, columns = (one.size for one in dot_axes(step, op).out)
     kernel = of_rows(writer, step, kernel, axis, rows if columns == 1 else columns, added)
     return write_product(writer, step, kernel, op.epilogue, parts)

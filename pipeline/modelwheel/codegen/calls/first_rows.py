@@ -26,7 +26,7 @@ def of_rows(
         writer: Gets what the C++ compiler finds out.
         step: The step.
         kernel: That of all rows.
-        axis: The member of the table that they are along.
+        axis: In C++, the member of the table that they are along (`&Dot::m`).
         columns: The columns of the result, which the C++ compiler goes through for each number of rows.
         added: In C++, whether the result may replace what is added to it.
     """
@@ -35,9 +35,12 @@ def of_rows(
     if not _may_have_fewer(writer, step, kernel) or (weights and weights.on_left):
         return kernel
     writer.headers.add("gemm/first_rows.h")
+    groups = writer.first.groups(step)
+    if groups > 1:
+        axis = f"Groups{{{groups}}}"
     most = max(min(_ROW_COUNTS, _COLUMNS // columns), 1)
     counts = braces([writer.batch, -(-writer.batch // most)])
-    whole = f"{kernel.table}, &{axis}, {counts}"
+    whole = f"{kernel.table}, {axis}, {counts}"
     least = writer.constant(
         "std::int64_t", f"least_rows<{kernel.types.partition(',')[0]}>({whole})"
     )
@@ -56,7 +59,7 @@ def of_images(writer: StepWriter, step: Step, kernel: ProductKernel) -> ProductK
     """
     if not _may_have_fewer(writer, step, kernel):
         return kernel
-    axis = "Convolution::batch"
+    axis = "&Convolution::batch"
     one = kernel.scratch_of(writer.shape(step, kernel.table, axis, "1"))
     scratch = writer.constant("std::size_t", f"larger({kernel.scratch_of(kernel.table)}, {one})")
     return _smaller(writer, step, kernel, writer.shape(step, kernel.table, axis), scratch)

@@ -15,7 +15,7 @@ def write_lookup(writer: StepWriter, step: Step, op: Lookup) -> Iterator[str]:
     """A call of `lookup`."""
     table, operands = _table(writer, step, op)
     writer.headers.add("elementwise/lookup.h")
-    shape = writer.shape(step, table, "Lookup::count")
+    shape = writer.shape(step, table, "&Lookup::count")
     yield f"lookup({shape}, {operands}, {pointer(step.outputs['output'].slice)});"
 
 
@@ -28,7 +28,7 @@ def write_embedding_bag(writer: StepWriter, step: Step, op: EmbeddingBag) -> Ite
     pooling = writer.table("Pooling", pooling_values(op.pooling, op.in_size, features, output))
     writer.headers.add("pooling/embedding_bag.h")
     target = elements(output, written=True)
-    shape = writer.shape(step, pooling, "Pooling::batch")
+    shape = writer.shape(step, pooling, "&Pooling::batch")
     yield f"embedding_bag<float>({table}, {shape}, {operands}, {target});"
 
 

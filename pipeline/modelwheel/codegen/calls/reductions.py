@@ -18,7 +18,7 @@ def write_pooling(writer: StepWriter, step: Step, op: Pooling) -> Iterator[str]:
     in_size, column_stride = source.shape[1:3], source.strides[2]
     table = writer.table("Pooling", pooling_values(op, in_size, column_stride, target))
     writer.headers.add("pooling/pooling.h")
-    yield _pooling_call(writer, step, "pooling", writer.shape(step, table, "Pooling::batch"))
+    yield _pooling_call(writer, step, "pooling", writer.shape(step, table, "&Pooling::batch"))
 
 
 def write_volume_pooling(writer: StepWriter, step: Step, op: VolumePooling) -> Iterator[str]:
@@ -28,7 +28,7 @@ def write_volume_pooling(writer: StepWriter, step: Step, op: VolumePooling) -> I
     planes = source.shape[1], op.window, target.shape[1], op.stride, op.pad_low
     table = writer.table("VolumePooling", [target.shape[0], *planes, braces(values)])
     writer.headers.add("pooling/volume.h")
-    shape = writer.shape(step, table, "VolumePooling::batch")
+    shape = writer.shape(step, table, "&VolumePooling::batch")
     yield _pooling_call(writer, step, "volume_pooling", shape)
 
 
@@ -53,5 +53,5 @@ def write_row_reduction(writer: StepWriter, step: Step, op: RowReduction) -> Ite
     values = [*reducer(op), rows, size, windows, op.window, op.pad_low]
     table = writer.table("RowReduction", values)
     writer.headers.add("pooling/row_reduction.h")
-    shape = writer.shape(step, table, "RowReduction::rows")
+    shape = writer.shape(step, table, "&RowReduction::rows")
     yield f"row_reduction<float>({shape}, {elements(source)}, {elements(target, written=True)});"

@@ -18,6 +18,6 @@ def write(writer: StepWriter, step: Step, _: Scaling) -> Iterator[str]:
     if (parts := writer.parts(step)) > 1:
         writer.scratch.parts.append("0")
     images = factors.shape[0]
-    shape = writer.shape(step, table, "Scaling::rows" if images == 1 else "Scaling::batch")
+    shape = writer.shape(step, table, "&Scaling::rows" if images == 1 else "&Scaling::batch")
     operands = [shape, elements(source), elements(factors), elements(target, written=True)]
     yield f"{kernel_call('scaling', '<float>', parts)}{', '.join(operands)});"

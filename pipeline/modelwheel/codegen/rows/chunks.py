@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ...program.aliases import has_all_bytes
 from ...program.arrays import Slice, overlap
@@ -25,7 +27,8 @@ class Chunks:
     filled: bool = False
     """Whether all bytes for each row belong to the array."""
     step: int = 0
-    """From one iteration to another, where no row has its bytes of all iterations together: at least all rows."""
+    """From one iteration to another, where no row has its bytes of all iterations together: at least all rows. An array
+    with the steps of a sequence before the batch is as one of such iterations."""
     iterations: int = 1
 
     @property
@@ -41,47 +44,90 @@ class Chunks:
         return self.allocation, self.period, self.rows, self.step, self.iterations
 
 
-def chunks_of(view: View, axes: Sequence[int], rows: int) -> Chunks | None:
+class _Loop(NamedTuple):
+    """Evenly spaced parts of an array; the distance is in bytes."""
+
+    times: int
+    step: int
+
+
+def chunks_of(view: View, axes: Sequence[int], rows: int, groups: int = 1) -> Chunks | None:
     """An array as rows of a batch; None if the bytes of rows are not apart.
 
     Args:
         view: The array; in a loop, those of all iterations.
         axes: The axes of rows, from the slowest varying to the fastest; each row has as many of their elements.
         rows: The number of rows.
+        groups: How often all rows follow each other along these axes: 1 if the elements of one row do.
     """
+    if 0 in view.shape or min(view.strides, default=0) < 0:
+        return None
+    period, loops = _apart(view, axes, rows, groups)
     item, part = view.element_type.item_bytes, view.slice
-    wide = [axis for axis in axes if view.shape[axis] != 1]
-    if not wide or 0 in view.shape or min(view.strides) < 0:
+    inside = [loop for loop in loops if loop.step < period]
+    outside = [loop for loop in loops if loop.step >= period]
+    size = item + sum((loop.times - 1) * loop.step for loop in inside)
+    if not period or size > period:
         return None
-    first = wide[0]
-    each, rest = divmod(view.shape[first], rows)
-    if rest:
-        return None
-    shape = [each if axis == first else extent for axis, extent in enumerate(view.shape)]
-    own = 1 + sum((n - 1) * stride for n, stride in zip(shape, view.strides, strict=True))
+    filled = math.prod(loop.times for loop in inside) * item == size
     step, way = abs(part.step), part.step * (part.iterations - 1)
-    size, period = own * item, each * view.strides[first] * item
-    if size > period:
-        return None
-    apart = all(view.strides[axis] for axis, extent in enumerate(view.shape) if extent != 1)
-    filled = apart and view.elements == own * rows
     start = part.offset + view.start * item + min(way, 0)
     if size + abs(way) <= period:
         filled = filled and step <= size
-        return Chunks(part.allocation, start, size + abs(way), period, rows, filled)
-    if step < rows * period:
+        size += abs(way)
+    else:
+        outside.append(_Loop(part.iterations, step))
+    repeated = _merged(outside, rows * period)
+    if repeated is None:
         return None
-    return Chunks(part.allocation, start, size, period, rows, filled, step, part.iterations)
+    count, step = repeated
+    return Chunks(part.allocation, start, size, period, rows, filled, step, count)
 
 
-def chunks_of_bytes(view: View, rows: int) -> Chunks | None:
-    """A slice as rows of a batch; None if its elements do not divide, are not all of it, or are others in each iteration."""
+def _apart(view: View, axes: Sequence[int], rows: int, groups: int) -> tuple[int, Sequence[_Loop]]:
+    """The distance of rows, 0 if they are not evenly spaced, and the other loops over the elements."""
+    item = view.element_type.item_bytes
+    steps = [_Loop(*axis) for axis in zip(view.shape, view.strides, strict=True)]
+    loops = [loop for axis, loop in enumerate(steps) if axis not in axes]
+    period = 0
+    for count, step in (steps[axis] for axis in axes):
+        if period:
+            loops.append(_Loop(count, step))
+            continue
+        before = math.gcd(count, groups)
+        groups //= before
+        loops.append(_Loop(before, count // before * step))
+        if before < count:
+            each, rest = divmod(count // before, rows)
+            if rest or groups > 1:
+                return 0, ()
+            period = each * step * item
+            loops.append(_Loop(each, step))
+    return period, [_Loop(count, step * item) for count, step in loops if count > 1]
+
+
+def _merged(loops: Sequence[_Loop], least: int) -> _Loop | None:
+    """Loops as a single one, of steps of at least so many bytes; None if there is no such loop."""
+    merged = _Loop(1, 0)
+    for loop in sorted(loops, key=lambda one: one.step):
+        follows = not merged.step or loop.step == merged.times * merged.step
+        if loop.step < least or not follows:
+            return None
+        merged = _Loop(merged.times * loop.times, merged.step or loop.step)
+    return merged
+
+
+def chunks_of_bytes(view: View, rows: int, groups: int = 1) -> Chunks | None:
+    """A slice as rows of a batch, several times; None if its elements do not divide, are not all of it, or are others in
+    each iteration."""
     part = view.slice
     is_whole = part.size == view.elements * view.element_type.item_bytes
-    if part.step or not part.size or not is_whole or view.elements % rows:
+    if part.step or not part.size or not is_whole or view.elements % (rows * groups):
         return None
-    size = part.size // rows
-    return Chunks(part.allocation, part.offset, size, size, rows, filled=True)
+    size = part.size // (rows * groups)
+    step = rows * size if groups > 1 else 0
+    place = part.allocation, part.offset, size, size, rows
+    return Chunks(*place, filled=True, step=step, iterations=groups)
 
 
 class Demands:
@@ -120,14 +166,20 @@ class Demands:
             for read in self._chunks
         )
 
-    def written(self, view: View, chunks: Chunks | None) -> None:
-        """Notes that all of an array is written: whoever reads it reads nothing of before."""
-        if chunks is not None and chunks.filled:
-            self._chunks = {read for read in self._chunks if not _has(chunks, read)}
-            if chunks.size == chunks.period and chunks.step in (0, chunks.rows * chunks.period):
-                self._fill(chunks.hull)
-        elif has_all_bytes(view) and abs(view.slice.step) <= view.slice.size:
+    def written(self, view: View, ways: Sequence[Chunks]) -> None:
+        """Notes that all of an array is written: whoever reads it reads nothing of before.
+
+        Args:
+            view: The array.
+            ways: It as rows of a batch.
+        """
+        if has_all_bytes(view) and abs(view.slice.step) <= view.slice.size:
             self._fill(view.slice.whole)
+        for chunks in ways:
+            if chunks.filled:
+                self._chunks = {read for read in self._chunks if not _has(chunks, read)}
+                if chunks.size == chunks.period and chunks.step in (0, chunks.rows * chunks.period):
+                    self._fill(chunks.hull)
 
     def _fill(self, part: Slice) -> None:
         self._wholes = {left for whole in self._wholes for left in _without(whole, part)}

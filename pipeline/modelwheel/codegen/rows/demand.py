@@ -14,9 +14,8 @@ from ...program.ops import Branches, Conditional, While
 from ...program.program import Program
 from ...program.steps import Step
 from ...program.view import View
-from ...program.walk import walk
 from .chunks import Chunks, Demands, chunks_of
-from .rules import apart
+from .rules import Apart, apart
 
 
 class FirstRows:
@@ -33,19 +32,27 @@ class FirstRows:
             per_row: For each output, whether it has a row for each of them, along its first axis.
         """
         self._rows = rows
-        self._whole: set[int] = set()
-        """The identities of steps that compute all rows; the program outlives them."""
-        self._steps: set[int] = set()
+        self._known: dict[int, tuple[Apart, ...]] = {}
+        """How steps could compute rows by themselves, by identity; the program outlives them."""
+        self._ways: dict[int, tuple[Apart, ...]] = {}
+        """Those ways that are left: nothing else is read of the results than the first rows."""
         self.inputs: tuple[bool, ...] = ()
         """For each input of the program, whether only its first rows are read; empty if all may be."""
         if program is not None and rows > 1 and any(per_row):
             before = self._walk(program.steps, _results(program, rows, per_row))
             self.inputs = tuple(_is_read_first(view, rows, before) for view in program.inputs)
-            found = (step for step in walk(program.steps) if apart(step, rows) is not None)
-            self._steps = {id(step) for step in found} - self._whole
 
     def __contains__(self, step: Step) -> bool:
-        return id(step) in self._steps
+        way = self._way(step)
+        return way is not None and not way.computes_all
+
+    def groups(self, step: Step) -> int:
+        """How often all rows follow each other in the results of a step that computes the first ones."""
+        way = self._way(step)
+        return 1 if way is None else way.groups
+
+    def _way(self, step: Step) -> Apart | None:
+        return next(iter(self._ways.get(id(step), ())), None)
 
     def _walk(self, steps: Sequence[Step], after: Demands) -> Demands:
         """The memory that is read before some steps, if so much is read after them."""
@@ -65,19 +72,28 @@ class FirstRows:
 
     def _before(self, step: Step, demands: Demands) -> None:
         """Goes back over a step without others in it."""
-        rule = apart(step, self._rows)
+        known = self._known.setdefault(id(step), apart(step, self._rows))
         outputs = {name: view for name, view in step.outputs.items() if name != "accumulator"}
-        known = {} if rule is None else rule.outputs
-        needed = [demands.need_all(known.get(name, view.slice)) for name, view in outputs.items()]
-        is_whole = any(needed)
-        if is_whole:
-            self._whole.add(id(step))
+
+        def is_enough(way: Apart) -> bool:
+            return not any(demands.need_all(way.outputs[name]) for name in outputs)
+
+        # What is read only grows while loops are looked at again.
+        left = self._ways.get(id(step), known)
+        self._ways[id(step)] = tuple(filter(is_enough, left))
         for name, view in outputs.items():
             if not view.slice.step:
-                demands.written(view, known.get(name))
+                demands.written(view, self._written(step, name))
+        way = self._way(step)
         for name, view in step.inputs.items():
-            first = None if rule is None or is_whole else rule.inputs.get(name)
+            first = None if way is None else way.inputs.get(name)
             demands.read(first or view.slice)
+
+    def _written(self, step: Step, name: str) -> Sequence[Chunks]:
+        """A result of a step as rows of a batch, in each way that is known or in the one that it is computed in."""
+        way = self._way(step)
+        ways = self._known.get(id(step), ()) if way is None else (way,)
+        return [known.outputs[name] for known in ways]
 
     def _before_loop(self, step: Step, loop: While, after: Demands) -> Demands:
         """An iteration may read what the one before it wrote, so that steps are looked at until nothing changes."""
@@ -101,9 +117,8 @@ class FirstRows:
         before = after.copy()
         for inner in body:
             for name, view in inner.outputs.items():
-                rule = apart(inner, self._rows)
                 if view.slice.step and name != "accumulator":
-                    before.written(view, None if rule is None else rule.outputs.get(name))
+                    before.written(view, self._written(inner, name))
         return iteration(_until_stable(before, iteration))
 
     def _before_choice(self, step: Step, after: Demands) -> Demands:

@@ -24,8 +24,9 @@ from ...program.view import View, dense_strides
 from ..ir.graph import INSIDE, Graph, Node, Operand, Result, Value
 from ..ir.loops.loop_bodies import body_of, is_inside, may_be_elsewhere
 
-_MOST_BYTES = 128 << 10
-"""Of the results of a product in all iterations. Larger ones leave the cache before they are read, and take memory."""
+_MOST_BYTES = 384 << 10
+"""Of the results of a product in all iterations. Larger ones leave the cache before they are read, and take memory. Those of
+16 rows are worth it for calls with fewer, which read the weights once, too."""
 
 _FLOATS = (ElementType.FLOAT32, ElementType.FLOAT64)
 

@@ -17,9 +17,15 @@ struct Dot {
   /// If not 0, the weights - rhs, or lhs if n is 1 - are in panels of kPanel columns, so many elements apart. The last
   /// one may have zeros past their last column. Of 8-bit integers rhs is, as multiply_bytes reads them.
   std::int64_t panel = 0;
+  /// How many groups of m rows there are, and how far apart they are in lhs and out: a batch in each step of a
+  /// sequence. Several are of a single product.
+  std::int64_t groups = 1, lhs_group = 0, out_group = 0;
 };
 
-/// The product with the roles of lhs and rhs exchanged: out^T = rhs^T lhs^T.
+/// The rows of each product.
+constexpr std::int64_t all_rows(const Dot &d) { return d.groups * d.m; }
+
+/// The product with the roles of lhs and rhs exchanged: out^T = rhs^T lhs^T. There is one group of rows.
 constexpr Dot transposed(const Dot &d) {
   return {d.batch,     d.n,     d.m,     d.k,         d.rhs_batch, d.rhs_n, d.rhs_k,
           d.lhs_batch, d.lhs_k, d.lhs_m, d.out_batch, d.out_n,     d.out_m, d.panel};
@@ -27,7 +33,7 @@ constexpr Dot transposed(const Dot &d) {
 
 /// The product as gemm.h takes it; `all` is its only segment.
 constexpr Gemm gemm_of(const Dot &d, const Segment *all) {
-  return {{{1, 0, 0}, {1, 0, 0}, {1, 0, 0}, {d.m, d.lhs_m, d.out_m}},
+  return {{{1, 0, 0}, {1, 0, 0}, {d.groups, d.lhs_group, d.out_group}, {d.m, d.lhs_m, d.out_m}},
           all,
           d.k > 0 ? 1 : 0,
           larger_of(d.k, std::int64_t{1}),
@@ -40,10 +46,11 @@ constexpr Gemm gemm_of(const Dot &d, const Segment *all) {
 }
 
 /// Whether the exchange makes the product faster: a row vector rather than a column vector, few columns rather than
-/// few rows if the inner dimension is contiguous on both sides, contiguous results rather than others.
+/// few rows if the inner dimension is contiguous on both sides, contiguous results rather than others. Groups of rows
+/// are none of columns.
 template <class T>
 constexpr bool better_transposed(const Dot &d) {
-  if (prefers_narrow<T>(gemm_of(d, nullptr))) return false;
+  if (d.groups != 1 || prefers_narrow<T>(gemm_of(d, nullptr))) return false;
   if (d.rhs_k == 1 && prefers_narrow<T>(gemm_of(transposed(d), nullptr))) return true;
   if (d.n == 1 || d.m == 1) return d.m != 1;
   return d.out_n != 1 && d.out_m == 1;
@@ -77,13 +84,32 @@ void dot_generic(const Dot &d, const In *lhs, const In *rhs, Out *out) {
   }
 }
 
+/// Whether it is a product of 8-bit integers with packed weights.
+template <class In, class Out>
+constexpr bool is_of_bytes([[maybe_unused]] const Dot &d) {
+  if constexpr (sizeof(In) == 1 && sizeof(Out) == sizeof(std::int32_t)) return d.panel != 0;
+  return false;
+}
+
+/// All products of other elements, of one group of rows.
+template <class In, class Out>
+void dot_group(const Dot &d, const In *lhs, const In *rhs, Out *out, [[maybe_unused]] void *scratch) {
+  if constexpr (sizeof(In) == 1 && sizeof(Out) == sizeof(std::int32_t)) {
+    if (is_of_bytes<In, Out>(d))
+      return multiply_bytes({d.m, d.n, d.k, d.lhs_m, d.lhs_k, d.out_m, d.out_n}, lhs, rhs, out, scratch);
+  }
+  for (std::int64_t b = 0; b < d.batch; ++b)
+    dot_generic(d, lhs + b * d.lhs_batch, rhs + b * d.rhs_batch, out + b * d.out_batch);
+}
+
 /// Columns in whole panels; all of them if there are no panels.
 constexpr std::int64_t whole_columns(const Dot &d) { return d.panel == 0 ? d.n : d.n / kPanel * kPanel; }
 
 /// Most rows that are multiplied together with a last panel that is not full.
 inline constexpr std::int64_t kLastPanelRows = 64;
 
-/// The columns of a last panel that is not full: all of it is multiplied, to a buffer. See `gemm`.
+/// The columns of a last panel that is not full, in one group of rows: all of it is multiplied, to a buffer. See
+/// `gemm`.
 template <class T>
 void gemm_last_panel(const Dot &d, const T *lhs, const T *rhs, T *out, T *scratch, const Epilogue<T> *epilogue) {
   const Segment all{0, 0};
@@ -93,6 +119,7 @@ void gemm_last_panel(const Dot &d, const T *lhs, const T *rhs, T *out, T *scratc
   out += first * d.out_n;
   g.n = kPanel;
   g.out_n = 1;
+  g.rows[kRowAxes - 2].count = 1;
   alignas(64) T buffer[kLastPanelRows * kPanel];
   for (std::int64_t done = 0; done < d.m; done += kLastPanelRows) {
     const std::int64_t rows = smaller_of(kLastPanelRows, d.m - done);
@@ -110,13 +137,6 @@ bool finishes_later(const Dot &d, const Epilogue<T> &e) {
   return better_transposed<T>(d) || e.overlaps || (in_place(e) && !finishes_once<T>(gemm_of(d, nullptr)));
 }
 
-/// Whether it is a product of 8-bit integers with packed weights.
-template <class In, class Out>
-constexpr bool is_of_bytes([[maybe_unused]] const Dot &d) {
-  if constexpr (sizeof(In) == 1 && sizeof(Out) == sizeof(std::int32_t)) return d.panel != 0;
-  return false;
-}
-
 /// Bytes of scratch memory that `dot` needs.
 template <class In, class Out = In>
 constexpr std::size_t dot_scratch(const Dot &d) {
@@ -125,7 +145,7 @@ constexpr std::size_t dot_scratch(const Dot &d) {
   const Dot form = oriented<In>(d);
   const std::int64_t whole = whole_columns(form), rows = smaller_of(form.m, kLastPanelRows);
   const std::int64_t last = whole < form.n ? gemm_scratch<In>(rows, form.k, kPanel, form.panel) : 0;
-  return scratch_bytes<In>(larger_of(gemm_scratch<In>(form.m, form.k, whole, form.panel), last));
+  return scratch_bytes<In>(larger_of(gemm_scratch<In>(all_rows(form), form.k, whole, form.panel), last));
 }
 
 /// Bytes for the sums of a product, whole or in parts, whose result is written over what is added to it, but over no
@@ -134,7 +154,7 @@ template <class T>
 constexpr std::size_t dot_sums(const Dot &d) {
   const bool at_once = d.k <= kMaxDepth && whole_columns(d) == d.n;
   const bool once = !better_transposed<T>(d) && finishes_once<T>(gemm_of(d, nullptr));
-  return at_once && once ? 0 : scratch_bytes<T>(d.batch * d.m * d.n);
+  return at_once && once ? 0 : scratch_bytes<T>(d.batch * all_rows(d) * d.n);
 }
 
 /// Elements from one row of the result to the next; a single row may have any stride.
@@ -160,16 +180,15 @@ MODELWHEEL_NOINLINE void dot(const Dot &d, const In *lhs, const In *rhs, Out *ou
            static_cast<In *>(scratch), now);
     // Weights in panels are of a single product.
     if constexpr (kHasPanels<In>) {
-      if (g.n < form.n) gemm_last_panel(form, left, right, out, static_cast<In *>(scratch), now);
+      for (std::int64_t i = 0; g.n < form.n && i < form.groups; ++i)
+        gemm_last_panel(form, left + i * form.lhs_group, right, out + i * form.out_group, static_cast<In *>(scratch),
+                        now);
     }
-    if (later) finish_rows(*epilogue, epilogue->sums, d.batch * d.m, row_step(d), 0, d.n);
+    for (std::int64_t i = 0; later && i < d.groups; ++i)
+      finish_rows(*epilogue, epilogue->sums + i * d.out_group, d.batch * d.m, row_step(d), 0, d.n);
   } else {
-    if constexpr (sizeof(In) == 1 && sizeof(Out) == sizeof(std::int32_t)) {
-      if (is_of_bytes<In, Out>(d))
-        return multiply_bytes({d.m, d.n, d.k, d.lhs_m, d.lhs_k, d.out_m, d.out_n}, lhs, rhs, out, scratch);
-    }
-    for (std::int64_t b = 0; b < d.batch; ++b)
-      dot_generic(d, lhs + b * d.lhs_batch, rhs + b * d.rhs_batch, out + b * d.out_batch);
+    for (std::int64_t i = 0; i < d.groups; ++i, lhs += d.lhs_group, out += d.out_group)
+      dot_group(d, lhs, rhs, out, scratch);
   }
 }
 

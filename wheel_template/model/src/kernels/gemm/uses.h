@@ -132,6 +132,7 @@ constexpr void add_dot(const Dot &d, bool in_place, GemmUses &uses) {
   if (g.n == form.n) return;
   g.n = kPanel;
   g.out_n = 1;
+  g.rows[kRowAxes - 2].count = 1;
   const std::int64_t counts[] = {smaller_of(form.m, kLastPanelRows), form.m % kLastPanelRows};
   for (const std::int64_t rows : counts) {
     g.rows[kRowAxes - 1].count = rows;

@@ -35,9 +35,9 @@ constexpr std::int64_t rounded_rows(const RowCounts &counts, std::int64_t least,
   return larger_of(least, smaller_of(divide_up(rows, counts.unit) * counts.unit, counts.batch));
 }
 
-/// Calls each(shape) with the products of all numbers of rows from `least` on.
-template <class Shape, class Each>
-constexpr void for_rows(const Shape &whole, std::int64_t Shape::*axis, const RowCounts &counts, std::int64_t least,
+/// Calls each(shape) with the products of all numbers of rows from `least` on. An axis is what `first_rows` takes.
+template <class Shape, class Axis, class Each>
+constexpr void for_rows(const Shape &whole, const Axis &axis, const RowCounts &counts, std::int64_t least,
                         const Each &each) {
   for (std::int64_t rows = counts.next(0);; rows = counts.next(rows)) {
     if (rows >= least) each(first_rows(whole, axis, counts.batch, rows));
@@ -46,8 +46,8 @@ constexpr void for_rows(const Shape &whole, std::int64_t Shape::*axis, const Row
 }
 
 /// Fewest rows of a batch from which on each element has the bits of the whole, whatever the number of rows.
-template <class T, class Shape>
-constexpr std::int64_t least_rows(const Shape &whole, std::int64_t Shape::*axis, const RowCounts &counts) {
+template <class T, class Shape, class Axis>
+constexpr std::int64_t least_rows(const Shape &whole, const Axis &axis, const RowCounts &counts) {
   std::int64_t least = counts.batch;
   for (std::int64_t rows = counts.next(0); rows < counts.batch; rows = counts.next(rows)) {
     const bool same = same_bits<T>(whole, first_rows(whole, axis, counts.batch, rows));
@@ -57,9 +57,9 @@ constexpr std::int64_t least_rows(const Shape &whole, std::int64_t Shape::*axis,
 }
 
 /// Most scratch memory with any number of rows from `least` on, in bytes.
-template <class Shape, class Bytes>
-constexpr std::size_t scratch_of_rows(const Shape &whole, std::int64_t Shape::*axis, const RowCounts &counts,
-                                      std::int64_t least, const Bytes &bytes) {
+template <class Shape, class Axis, class Bytes>
+constexpr std::size_t scratch_of_rows(const Shape &whole, const Axis &axis, const RowCounts &counts, std::int64_t least,
+                                      const Bytes &bytes) {
   std::size_t largest = 0;
   for_rows(whole, axis, counts, least, [&](const Shape &some) { largest = larger_of(largest, bytes(some)); });
   return largest;
