@@ -36,7 +36,7 @@ from ..util.files import digest_file
 from ..versions import TENSORFLOW_VERSION
 from ..workers.flags import compiler_flags
 from . import manifest, sbom
-from .describe import LICENSES, Compiled, VariantKey, describe, platform_directory
+from .describe import LICENSES, Compiled, VariantKey, describe, platform_directory, rows_of_outputs
 from .objects import loaded_bytes
 
 MANIFEST = "manifest.json"
@@ -278,19 +278,19 @@ def _write_sources(
                 str(Extent(v.batch_size, v.length)),
                 programs[v.level, Extent(v.batch_size, v.length)],
                 v.cost,
+                v.partial,
             )
             for v in described.variants
             if v.level == level.name
         ]
         taken = [not tensor.ignored for tensor in described.signature.inputs]
-        per_row = [tensor.batch_axis == 0 for tensor in described.signature.outputs]
         text = level_source(
             level,
             variants,
             constants.offsets,
             states,
             taken,
-            per_row=[] if described.batching.no_emulation_reason else per_row,
+            per_row=rows_of_outputs(described.signature, described.batching),
             packed=packed,
             profiled=project.profiled,
             expanded=bool(tables.stored.constants),

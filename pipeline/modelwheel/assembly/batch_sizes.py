@@ -16,7 +16,7 @@ from ..program.program import Program
 from ..request import SMALLEST_BATCH
 from ..util.records import JsonRecord
 from ..workers.jobs import Sizing
-from .splits import lowest_times
+from .splits import Cost, lowest_times
 
 SIZING_ROWS = 16
 """The rows of the program from which sizes are decided."""
@@ -85,11 +85,13 @@ class _Growth:
         """A run of a size of its own."""
         return self.fixed + self.row * rows
 
+    def _cost(self, size: int) -> Cost:
+        whole = self.own(size)
+        return Cost(whole, self.row * self.skipped * size / whole)
+
     def worst(self, sizes: Sequence[int]) -> float:
         """How many times as long as with a size of its own a number of rows takes at most."""
-        costs = {size: self.own(size) for size in sizes}
-        partial = {size: self.row * self.skipped * size / costs[size] for size in sizes}
-        taken = lowest_times(costs, _MOST_ROWS, partial)
+        taken = lowest_times({size: self._cost(size) for size in sizes}, _MOST_ROWS)
         return max(taken[n] / self.own(n) for n in range(1, _MOST_ROWS + 1))
 
 

@@ -5,13 +5,13 @@ The functions here only compute; `modelwheel.assembly.assemble` reads and writes
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
 from .. import __version__
-from ..codegen import estimate_cost
+from ..codegen import FirstRows, estimate_cost, partial_part
 from ..errors import UnsupportedModelError
 from ..levels import Level
 from ..model.frozen_signature import FrozenSignature
@@ -64,20 +64,28 @@ def describe(
         compiled.frozen, compiled.reference, request.spec.inputs, request.spec.label_texts
     )
     levels = request.levels_of(platform)
+    batching = _describe_batching(request, compiled)
+    per_row = rows_of_outputs(signature, batching)
     return manifest.Manifest(
         platform=platform.name,
         model=_describe_model(request.spec),
         signature=signature,
-        batching=_describe_batching(request, compiled),
+        batching=batching,
         levels=tuple(level.name for level in levels),
         weights="",
-        variants=_describe_variants(request, platform, compiled.programs),
+        variants=_describe_variants(request, platform, compiled.programs, per_row),
         files=(),
         verification=_describe_verification(request.spec, signature, compiled),
         compiler=_describe_compiler(request, levels, compiled),
         provenance=provenance,
         sizes=sizes,
     )
+
+
+def rows_of_outputs(signature: Signature, batching: manifest.Batching) -> Sequence[bool]:
+    """For each output, whether calls with fewer rows need only so many of its own: it has one for each, first of all axes."""
+    splits = batching.no_emulation_reason is None
+    return [splits and output.batch_axis == 0 for output in signature.outputs]
 
 
 # --- batching -------------------------------------------------------------------------------------
@@ -130,7 +138,10 @@ def object_name(platform: Platform, level: str, extent: Extent) -> str:
 
 
 def _describe_variants(
-    request: Request, platform: Platform, programs: Mapping[VariantKey, Program]
+    request: Request,
+    platform: Platform,
+    programs: Mapping[VariantKey, Program],
+    per_row: Sequence[bool],
 ) -> tuple[manifest.Variant, ...]:
     costs = _choose_costs(request.tuned.nanoseconds, programs)
     return tuple(
@@ -142,6 +153,7 @@ def _describe_variants(
             operations=program.operations,
             bytes_moved=bytes_moved(program),
             cost=costs[level, extent],
+            partial=partial_part(program, FirstRows(program, extent.batch, per_row)),
         )
         for (level, extent), program in programs.items()
     )

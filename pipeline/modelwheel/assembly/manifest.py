@@ -105,6 +105,8 @@ class Variant(JsonRecord):
     """Bytes that the kernels read and write in one run."""
     cost: float
     """Nanoseconds for one run, estimated or measured by `modelwheel tune`."""
+    partial: float = 0.0
+    """The part of it that grows with the rows that a run computes, from 0 to 1; 0 if it always computes all."""
 
 
 class Batching(JsonRecord):

@@ -2,51 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
-_NO_PARTS: Mapping[int, float] = {}
+from .manifest import Variant
 
 
-def first_sizes(
-    costs: Mapping[int, float], rows: int, partial: Mapping[int, float] = _NO_PARTS
-) -> list[int]:
-    """The batch size that runs first for each number of rows from 0 to `rows`, at the lowest total cost.
+class Cost(NamedTuple):
+    """What one run of a batch size costs."""
 
-    Args:
-        costs: What one run of each compiled batch size costs.
-        rows: The largest number of rows.
-        partial: The part of each of these that grows with the rows that a run computes; by default, runs compute all.
-    """
+    whole: float
+    partial: float = 0.0
+    """The part of it that grows with the rows that a run computes, from 0 to 1."""
+
+    def of(self, rows: int, size: int) -> float:
+        """What a run costs that computes some of so many rows (`Variant::cost_of` in wheel_template/model/src/program.h)."""
+        return self.whole * (1.0 - self.partial * (size - rows) / size)
+
+
+Costs = Mapping[int, Cost]
+"""By compiled batch size."""
+
+
+def costs_of(variants: Iterable[Variant], level: str) -> dict[int, Cost]:
+    """What the library assumes of the batch sizes at a level, for the largest length."""
+    own = [variant for variant in variants if variant.level == level]
+    longest = max((variant.length or 0 for variant in own), default=0)
+    return {
+        variant.batch_size: Cost(variant.cost, variant.partial)
+        for variant in own
+        if (variant.length or 0) == longest
+    }
+
+
+def first_sizes(costs: Costs, rows: int) -> list[int]:
+    """The batch size that runs first for each number of rows from 0 to `rows`, at the lowest total cost."""
     # From the largest down, so that equal costs go to fewer runs; an exact end wins over an equally cheap padded one.
     sizes = sorted(costs, reverse=True)
     first, total = [0], [0.0]
     for n in range(1, rows + 1):
-        options = [
-            (_run(size, n, costs, partial) + total[max(n - size, 0)], size > n) for size in sizes
-        ]
+        options = [(_cost(costs, size, n, total), size > n) for size in sizes]
         lowest = min(options)
         total.append(lowest[0])
         first.append(sizes[options.index(lowest)])
     return first
 
 
-def _run(size: int, rows: int, costs: Mapping[int, float], partial: Mapping[int, float]) -> float:
-    """The cost of a run that computes the first rows of a batch size, or all of it."""
-    return costs[size] * (1.0 - partial.get(size, 0.0) * max(size - rows, 0) / size)
+def _cost(costs: Costs, size: int, rows: int, total: list[float]) -> float:
+    """The cost of some rows that a batch size runs first, if that of fewer rows is known."""
+    return costs[size].of(rows, size) if size > rows else costs[size].whole + total[rows - size]
 
 
-def lowest_times(
-    costs: Mapping[int, float], rows: int, partial: Mapping[int, float] = _NO_PARTS
-) -> list[float]:
+def lowest_times(costs: Costs, rows: int) -> list[float]:
     """The lowest cost of each number of rows from 0 to `rows`, over all ways to split it."""
-    return times(first_sizes(costs, rows, partial), costs, partial)
+    return times(first_sizes(costs, rows), costs)
 
 
-def times(
-    first: list[int], costs: Mapping[int, float], partial: Mapping[int, float] = _NO_PARTS
-) -> list[float]:
+def times(first: list[int], costs: Costs) -> list[float]:
     """The cost of each number of rows if it is split like this."""
     total = [0.0]
     for n in range(1, len(first)):
-        total.append(_run(first[n], n, costs, partial) + total[max(n - first[n], 0)])
+        total.append(_cost(costs, first[n], n, total))
     return total

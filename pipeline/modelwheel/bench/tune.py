@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ..assembly.manifest import Manifest
-from ..assembly.splits import first_sizes, lowest_times, times
+from ..assembly.splits import Cost, Costs, costs_of, first_sizes, lowest_times, times
 from ..engine.build import BuildOptions, build
 from ..engine.programs import stored_records
 from ..engine.reporting import Reporter
@@ -84,6 +84,8 @@ class Proposal(JsonRecord):
     level: str
     costs: dict[int, Spread]
     """Of one run, by candidate."""
+    partial: dict[int, float]
+    """The part of it that grows with the rows that a run computes."""
     code: dict[int, int]
     """Bytes of XLA's machine code, by candidate."""
     current: tuple[int, ...]
@@ -92,9 +94,9 @@ class Proposal(JsonRecord):
     """The mean of a call of the workload."""
     proposed_time: float
 
-    def costs_of(self, sizes: Sequence[int]) -> dict[int, float]:
+    def costs_of(self, sizes: Sequence[int]) -> Costs:
         """The medians of some candidates."""
-        return {size: self.costs[size].median for size in sizes}
+        return {size: Cost(self.costs[size].median, self.partial[size]) for size in sizes}
 
 
 @dataclass
@@ -144,11 +146,9 @@ class _Wheel:
             None if batched else "it has no batch axis"
         )
 
-    def costs(self, level: Level) -> dict[int, float]:
-        """The costs that the wheel itself assumes of the batch sizes, for the largest length."""
-        variants = [v for v in self.manifest.variants if v.level == level.name]
-        longest = max(v.length or 0 for v in variants)
-        return {v.batch_size: v.cost for v in variants if (v.length or 0) == longest}
+    def costs(self, level: Level) -> Costs:
+        """What the wheel itself assumes."""
+        return costs_of(self.manifest.variants, level.name)
 
     def measure(self, level: Level) -> Measure:
         """A function that measures every batch size, without the cost of a call from Python."""
@@ -202,7 +202,8 @@ def tune_spec(request: Request, tuner: Tuner, *, flags: bool) -> Tuned:
         level.name: _compare(
             before[level.name],
             side,
-            measured_before=before[level.name] == request.tuned.nanoseconds.get(level.name),
+            measured_before=_wholes(before[level.name])
+            == request.tuned.nanoseconds.get(level.name),
             trials=trials.get(level.name, ()),
             flags=tuned.xla_flags.get(level.name, ()),
         )
@@ -214,7 +215,7 @@ def tune_spec(request: Request, tuner: Tuner, *, flags: bool) -> Tuned:
 
 
 def _compare(
-    before: Mapping[int, float],
+    before: Costs,
     after: Repeated,
     *,
     measured_before: bool,
@@ -222,14 +223,14 @@ def _compare(
     flags: tuple[str, ...],
 ) -> TunedLevel:
     spreads = after.spreads
-    costs = {size: spread.median for size, spread in spreads.items()}
+    costs = {size: Cost(one.median, before[size].partial) for size, one in spreads.items()}
     rows = 2 * max(costs)
     # What the old splits take now, by what was measured.
     old = times(first_sizes(before, rows), costs)
     new = lowest_times(costs, rows)
     gains = [was / now for was, now in zip(old[1:], new[1:], strict=True)]
     return TunedLevel(
-        before=dict(before),
+        before=_wholes(before),
         measured_before=measured_before,
         after=spreads,
         trials=trials,
@@ -238,6 +239,10 @@ def _compare(
         changed=sum(gain > 1.0001 for gain in gains),
         best_gain=max(gains),
     )
+
+
+def _wholes(costs: Costs) -> dict[int, float]:
+    return {size: cost.whole for size, cost in costs.items()}
 
 
 def _flags_to_try(level: Level) -> Iterator[str]:
@@ -309,7 +314,8 @@ def propose_sizes(
     with step(f"{request.name}/measure", tuner.reporter):
         (measured,) = repeat([candidate.measure(level)])
     costs = measured.spreads
-    medians = {size: spread.median for size, spread in costs.items()}
+    partial = {size: cost.partial for size, cost in candidate.costs(level).items()}
+    medians = {size: Cost(spread.median, partial[size]) for size, spread in costs.items()}
     code = _code_sizes(wider, tuner.store, level)
     proposed = propose(medians, code, workload, budget)
     return Proposal(
@@ -317,6 +323,7 @@ def propose_sizes(
         cpu=cpu_name(),
         level=level.name,
         costs=costs,
+        partial=partial,
         code=code,
         current=request.batch_sizes,
         proposed=proposed,

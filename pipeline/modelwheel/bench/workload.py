@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ..assembly.splits import lowest_times
+from ..assembly.splits import Costs, lowest_times
 from ..errors import UsageError
 from ..spec.batching import MAX_BATCH_SIZE
 from ..util.words import size_text
@@ -51,7 +51,7 @@ def candidates(workload: Workload, current: Sequence[int]) -> tuple[int, ...]:
     return tuple(sorted(list(proposed)[: max(_MOST_CANDIDATES, len(current))]))
 
 
-def expected_time(costs: Mapping[int, float], workload: Workload) -> float:
+def expected_time(costs: Costs, workload: Workload) -> float:
     """The mean time of a call of the workload, in the unit of the costs."""
     total = lowest_times(costs, max(workload))
     weights = sum(workload.values())
@@ -59,7 +59,7 @@ def expected_time(costs: Mapping[int, float], workload: Workload) -> float:
 
 
 def propose(
-    costs: Mapping[int, float],
+    costs: Costs,
     code: Mapping[int, int],
     workload: Workload,
     budget: int | None,
@@ -93,7 +93,7 @@ def propose(
 
 
 def _without_spare(
-    chosen: tuple[int, ...], costs: Mapping[int, float], workload: Workload, limit: float
+    chosen: tuple[int, ...], costs: Costs, workload: Workload, limit: float
 ) -> tuple[int, ...]:
     """The sizes without early choices that later ones have made needless: the time stays below the limit."""
     for size in chosen:

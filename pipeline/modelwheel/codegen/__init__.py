@@ -8,18 +8,20 @@ from __future__ import annotations
 
 from .calls import compiled_kernels
 from .constants import Constants
-from .cost import estimate_cost
+from .cost import estimate_cost, partial_part
 from .panels import pack_weights
+from .rows.demand import FirstRows
 from .sources import CompiledVariant, ModelTables, level_source, random_states, tables_source
 from .storage import Storage, StoredWeights, store
 
-EMITTER_VERSION = 55
+EMITTER_VERSION = 56
 """Increased when the same program is written differently; part of every wheel's key in the store."""
 
 __all__ = [
     "EMITTER_VERSION",
     "CompiledVariant",
     "Constants",
+    "FirstRows",
     "ModelTables",
     "Storage",
     "StoredWeights",
@@ -27,6 +29,7 @@ __all__ = [
     "estimate_cost",
     "level_source",
     "pack_weights",
+    "partial_part",
     "random_states",
     "store",
     "tables_source",

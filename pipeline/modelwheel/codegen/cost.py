@@ -7,7 +7,7 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -26,7 +26,7 @@ from ..program.program import Program
 from ..program.steps import Step
 from ..program.strip_layers import products
 from ..program.traffic import bytes_of_step, touched
-from ..program.walk import leaves, walk
+from ..program.walk import leaves
 from .rows.demand import FirstRows
 from .strides import ProductViews, dot_axes, is_of_bytes
 
@@ -44,7 +44,9 @@ class _Model:
     step: float = 15.0  # 2026-11-21
     operations_per_nanosecond: float = 30.0  # 2026-11-21
     bytes_per_nanosecond: float = 20.0  # 2026-11-21
-    far_bytes_per_nanosecond: float = 10.0  # 2026-11-22
+    weights_per_nanosecond: float = 40.0  # 2026-11-26
+    """Bytes of weights: nothing is written, and what reads them computes meanwhile."""
+    far_bytes_per_nanosecond: float = 3.0  # 2026-11-26
     """In addition, for bytes beyond the second-level cache."""
     cache_bytes: int = 1 << 20  # 2026-11-22
     """A step with so many bytes finds all of them in the cache,"""
@@ -83,32 +85,40 @@ _MODEL = _Model()
 
 def estimate_cost(program: Program) -> float:
     """Estimates the nanoseconds of one run: a fixed part, a part for each step, arithmetic and memory."""
-    used = program.used_allocations
-    steps = sum(1 for _ in walk(program.steps))
-    # An iteration of a loop finds in a cache what the one before it read: it counts once.
-    moved = sum(bytes_of_step(step) for step, _ in leaves(program.steps))
-    nanoseconds = (
-        _MODEL.call
-        + _MODEL.step * steps
-        + program.operations / _MODEL.operations_per_nanosecond
-        + moved / _MODEL.bytes_per_nanosecond
-        + sum(_far_bytes(program, used)) / _MODEL.far_bytes_per_nanosecond
-    )
+    used, constants = program.used_allocations, _constants(program)
+    nanoseconds = _MODEL.call + sum(_far_bytes(program, used)) / _MODEL.far_bytes_per_nanosecond
+    for step, times in leaves(program.steps):
+        own = _MODEL.step + _of_weights(step, constants) + _of_rows(step, constants)
+        nanoseconds += times * own
     return round(nanoseconds * (_MODEL.price_of_memory if _is_large(program, used) else 1.0), 1)
 
 
 def fixed_cost(program: Program) -> float:
     """The nanoseconds of `estimate_cost` that do not grow with the rows of a batch: steps begin, and read weights, once."""
-    constants = {a.index for a in program.allocations if a.kind == "constant"}
-    read = (part for step, _ in leaves(program.steps) for part in touched(step))
-    weights = sum(size for part, size in read if part.allocation in constants)
+    constants = _constants(program)
     _, far_weights = _far_bytes(program, program.used_allocations)
-    return (
-        _MODEL.call
-        + _MODEL.step * sum(1 for _ in walk(program.steps))
-        + weights / _MODEL.bytes_per_nanosecond
-        + far_weights / _MODEL.far_bytes_per_nanosecond
+    steps = (
+        times * (_MODEL.step + _of_weights(step, constants))
+        for step, times in leaves(program.steps)
     )
+    return _MODEL.call + far_weights / _MODEL.far_bytes_per_nanosecond + sum(steps)
+
+
+def _constants(program: Program) -> Mapping[int, int]:
+    """The sizes of constants, by allocation."""
+    return {a.index: a.size for a in program.allocations if a.kind == "constant"}
+
+
+def _of_rows(step: Step, constants: Container[int]) -> float:
+    """Nanoseconds of what grows with the rows that a step computes: arithmetic, and memory that holds no constants."""
+    moved = sum(size for part, size in touched(step) if part.allocation not in constants)
+    return step.operations / _MODEL.operations_per_nanosecond + moved / _MODEL.bytes_per_nanosecond
+
+
+def _of_weights(step: Step, constants: Container[int]) -> float:
+    """Nanoseconds of reading constants, for any number of rows."""
+    read = sum(size for part, size in touched(step) if part.allocation in constants)
+    return read / _MODEL.weights_per_nanosecond
 
 
 def _is_large(program: Program, used: Collection[int]) -> bool:
@@ -168,13 +178,9 @@ def partial_part(program: Program, first: FirstRows) -> float:
 
     Weights are read for any number of rows.
     """
-    constants = {a.index for a in program.allocations if a.kind == "constant"}
-    grows = 0.0
-    for step, times in leaves(program.steps):
-        if step in first:
-            sizes = (size for part, size in touched(step) if part.allocation not in constants)
-            moved = sum(sizes) / _MODEL.bytes_per_nanosecond
-            grows += times * moved + step.operations * times / _MODEL.operations_per_nanosecond
+    constants = _constants(program)
+    own = ((step, times) for step, times in leaves(program.steps) if step in first)
+    grows = sum(times * _of_rows(step, constants) for step, times in own)
     return round(min(grows / estimate_cost(program), 1.0) * _MODEL.partial, 3)
 
 
@@ -236,7 +242,7 @@ def _far_bytes(program: Program, used: Collection[int]) -> tuple[float, float]:
     A step finds there what the step before it wrote if that is little; constants stay there from run to run if all of
     them are few, and from one iteration of a loop to the next if those of the step are.
     """
-    constants = {a.index: a.size for a in program.allocations if a.kind == "constant"}
+    constants = _constants(program)
     far_constants = _far_part(sum(size for index, size in constants.items() if index in used))
     far_activations = far_weights = 0.0
     for step, times in leaves(program.steps):

@@ -13,7 +13,7 @@ from ..program.program import Program
 from ..program.walk import walk
 from ..signature import Signature, Tensor
 from .calls import CALLS
-from .cost import partial_part, shared_part
+from .cost import shared_part
 from .cpp import braces, cpp_bool, largest
 from .lengths import length_tables
 from .memory import Memory, plan_memory
@@ -42,6 +42,8 @@ class CompiledVariant:
     """`b4`; different for each variant of a level."""
     program: Program
     cost: float
+    partial: float = 0.0
+    """The part of the cost that grows with the rows that a run computes."""
 
 
 @dataclass(frozen=True)
@@ -99,10 +101,8 @@ def level_source(
     headers: set[str] = set()
     types: dict[str, str] = {}
     uses: dict[str, list[str]] = {}
-    shares: dict[str, float] = {}
     for variant in variants:
         first = FirstRows(variant.program, variant.batch_size, per_row)
-        shares[variant.name] = partial_part(variant.program, first)
         text, writer = _variant_function(
             variant, constants, states, inputs, packed, profiled, first
         )
@@ -121,7 +121,7 @@ def level_source(
     rows = ",\n".join(
         f"    {{{v.batch_size}, arena_bytes_{v.name}, input_staging_{v.name}, "
         f"output_staging_{v.name}, {v.cost!r}, run_{v.name}, part_bytes_{v.name}, "
-        f"{shared_part(v.program)}, {shares[v.name]}, reads_all_rows_{v.name}}}"
+        f"{shared_part(v.program)}, {v.partial}, reads_all_rows_{v.name}}}"
         for v in variants
     )
     # Everything is in the level's namespace or internal: the linker would merge symbols with equal

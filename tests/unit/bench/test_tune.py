@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
 import pytest
 
-from modelwheel.assembly.splits import first_sizes, times
+from modelwheel.assembly.splits import Cost, Costs, first_sizes, times
 from modelwheel.bench import tune
 from modelwheel.bench.plots import write_splits
 from modelwheel.bench.repeat import Measure, is_stable, repeat
@@ -23,28 +23,38 @@ from modelwheel.request import Request, make_request
 from modelwheel.spec import load_spec
 from tests.support.commands import write_tiny_spec
 
-COSTS = {1: 3.0, 4: 6.0, 16: 15.0}
+COSTS = {1: Cost(3.0), 4: Cost(6.0), 16: Cost(15.0)}
 from modelwheel.util.watching import NOBODY, Watcher
 
 
-def _cheapest(costs: Mapping[int, float], rows: int) -> float:
-    """The lowest cost of any multiset of batch sizes with enough rows."""
+def _cheapest(costs: Costs, rows: int) -> float:
+    """The lowest cost of any multiset of batch sizes with enough rows; all of each are computed."""
     return min(
-        sum(count * cost for count, cost in zip(counts, costs.values(), strict=True))
+        sum(count * cost.whole for count, cost in zip(counts, costs.values(), strict=True))
         for counts in itertools.product(*(range(-(-rows // size) + 1) for size in costs))
         if sum(count * size for count, size in zip(counts, costs, strict=True)) >= rows
     )
 
 
-@pytest.mark.parametrize("costs", [COSTS, {2: 5.0}, {1: 1.0, 3: 4.0, 5: 4.5}])
-def test_splits_cost_the_least(costs: dict[int, float]) -> None:
+@pytest.mark.parametrize(
+    "costs", [COSTS, {2: Cost(5.0)}, {1: Cost(1.0), 3: Cost(4.0), 5: Cost(4.5)}]
+)
+def test_splits_cost_the_least(costs: Costs) -> None:
     total = times(first_sizes(costs, 20), costs)
     assert total[1:] == [_cheapest(costs, rows) for rows in range(1, 21)]
 
 
 def test_equal_costs_take_fewer_runs_and_exact_ends() -> None:
-    assert first_sizes({1: 1.0, 2: 2.0}, 4) == [0, 1, 2, 2, 2]
-    assert first_sizes({2: 2.0, 3: 2.0}, 2) == [0, 3, 2]
+    assert first_sizes({1: Cost(1.0), 2: Cost(2.0)}, 4) == [0, 1, 2, 2, 2]
+    assert first_sizes({2: Cost(2.0), 3: Cost(2.0)}, 2) == [0, 3, 2]
+
+
+def test_a_run_of_fewer_rows_costs_less() -> None:
+    """Three of four rows take seven eighths of the part that grows, and all of the rest."""
+    assert Cost(8.0, 0.5).of(3, 4) == 7.0
+    costs = {1: Cost(3.0), 4: Cost(8.0, 0.5)}
+    assert first_sizes(costs, 6) == [0, 1, 1, 4, 4, 4, 4]
+    assert times(first_sizes(costs, 6), costs) == [0.0, 3.0, 6.0, 7.0, 8.0, 11.0, 14.0]
 
 
 def test_measurements_end_when_they_are_stable() -> None:
@@ -93,6 +103,9 @@ class _Wheel:
     unsplit_reason: str | None = None
     levels: Sequence[Level] = (LEVELS["x86-64"], LEVELS["x86-64-v3"])
 
+    def costs(self, _: Level) -> Costs:
+        return {size: Cost(float(size), 0.5) for size in self.sizes}
+
     def measure(self, level: Level) -> Measure:
         assert level.name == "x86-64-v3"
         return lambda: {size: float(size) for size in self.sizes}
@@ -125,7 +138,7 @@ def test_a_wheel_with_every_candidate_is_built_at_the_highest_level(
     current, wider = tuner.requests
     assert current is request
     assert (wider.batch_sizes, [level.name for level in wider.levels]) == ((1, 2, 4), ["x86-64-v3"])
-    assert proposal.costs_of(wider.batch_sizes) == {1: 1.0, 2: 2.0, 4: 4.0}
+    assert proposal.costs_of(wider.batch_sizes) == _Wheel((1, 2, 4)).costs(wider.levels[0])
     assert (proposal.current, proposal.proposed) == ((1, 4), (1,))
     assert (proposal.current_time, proposal.proposed_time) == (1.75, 1.75)
 
@@ -136,7 +149,11 @@ def test_the_plot_has_both(tmp_path: Path) -> None:
         model="tiny-1",
         cpu="any",
         level="x86-64",
-        costs={size: Spread(median=cost, low=cost, high=cost) for size, cost in COSTS.items()},
+        costs={
+            size: Spread(median=cost.whole, low=cost.whole, high=cost.whole)
+            for size, cost in COSTS.items()
+        },
+        partial=dict.fromkeys(COSTS, 0.0),
         code={1: 10, 4: 20, 16: 40},
         current=(1, 4),
         proposed=(1, 16),

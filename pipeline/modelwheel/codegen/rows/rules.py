@@ -137,6 +137,7 @@ def _unless_grouped(found: Apart | None) -> Apart | None:
 
 
 def _top_k(step: Step, op: TopK, rows: int) -> Iterator[Apart | None]:
+    """Its kernel takes no number of rows."""
     for found in _first_axis(step, op, rows):
         yield found and replace(found, computes_all=True)
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...assembly.manifest import Manifest
-from ...assembly.splits import first_sizes
+from ...assembly.splits import costs_of, first_sizes
 from ...util.words import count, percent, time_text
 from ...wheelfile.reports import Comparison, Timing
 from .grid import place_of
@@ -70,12 +70,7 @@ def split_rows(manifest: Manifest, level: str, rows: int) -> list[list[int]]:
     batching = manifest.batching
     if batching.no_emulation_reason is not None:
         return [[n] if n in batching.sizes else [] for n in range(rows + 1)]
-    longest = max(variant.length or 0 for variant in manifest.variants)
-    costs = {
-        v.batch_size: v.cost
-        for v in manifest.variants
-        if v.level == level and (v.length or 0) == longest
-    }
+    costs = costs_of(manifest.variants, level)
     if batching.strategy == "smallest":
         first = [n if n in costs else min(costs) for n in range(rows + 1)]
     else:
