@@ -182,12 +182,20 @@ void check_chain(Random &random, const Convolution (&c)[kLayers]) {
   if (panels) layers[0].kernel = moved.data();
   check_result(place, expected, in, addend, d.epilogue, [&](const T *from, T *to) {
     Buffer<char> scratch(static_cast<std::int64_t>(strips_scratch<T>(packed, plan)));
-    strips_of_plan(packed, plan, layers, from, to, scratch.data());
+    strips_of_range(packed, plan, layers, from, to, first_images(packed, last.batch), scratch.data());
   });
   check_result(place, expected, in, addend, d.epilogue, [&](const T *from, T *to) {
     Buffer<char> scratch(static_cast<std::int64_t>(strips_scratch<T>(packed, plan)));
     const OneThread thread(random, [&](std::int64_t) { return strips_scratch<T>(packed, plan); });
-    strips_in_parts(thread.shared(), packed, plan, layers, from, to, scratch.data());
+    strips_in_parts(thread.shared(), packed, plan, last.batch, layers, from, to, scratch.data());
+  });
+  // First images alone: the others stay.
+  check_result({adds, false, false}, expected, in, addend, d.epilogue, [&](const T *from, T *to) {
+    const std::int64_t images = random.integer(1, last.batch);
+    for (std::int64_t i = images * last.out_batch; i < expected.size(); ++i) to[i] = expected[i];
+    Buffer<char> scratch(static_cast<std::int64_t>(strips_scratch<T>(packed, plan)));
+    const OneThread thread(random, [&](std::int64_t) { return strips_scratch<T>(packed, plan); });
+    strips_in_parts(thread.shared(), packed, plan, images, layers, from, to, scratch.data());
   });
 }
 

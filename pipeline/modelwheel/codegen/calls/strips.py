@@ -41,7 +41,8 @@ def write(writer: StepWriter, step: Step, op: Strips) -> Iterator[str]:
             name = f"&epilogue{number}"
         rows.append(braces([elements(layer.inputs["kernel"], element=element), name]))
     yield f"{INDENT}const StripLayer<{element}> layers[] = {braces(rows)};"
-    operands = [table, "layers", elements(source), elements(sums, written=True), scratch]
+    images = writer.count(step, sums.shape[op.layers[-1].output_axes.batch])
+    operands = [table, images, "layers", elements(source), elements(sums, written=True), scratch]
     yield f"{INDENT}{kernel_call('strips', '', parts)}{', '.join(operands)});"
     yield "}"
 

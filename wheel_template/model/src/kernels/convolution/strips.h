@@ -219,20 +219,20 @@ MODELWHEEL_NOINLINE void strips_of_range(const Convolution (&c)[Layers], const S
   }
 }
 
-/// Computes convolutions of each other's results as `plan` says; see below.
-template <class T, int Layers>
-void strips_of_plan(const Convolution (&c)[Layers], const StripPlan<Layers> &plan,
-                    const StripLayer<T> (&layers)[Layers], const T *in, T *out, void *scratch) {
-  strips_of_range(c, plan, layers, in, out, {{0, c[0].batch}, {0, c[Layers - 1].out_size[0]}}, scratch);
+/// The first images of the last result.
+template <int Layers>
+constexpr StripRange first_images(const Convolution (&c)[Layers], std::int64_t images) {
+  return {{0, images}, {0, c[Layers - 1].out_size[0]}};
 }
 
-/// Computes convolutions of each other's results, without the memory between them. The output of each has the sizes of
-/// the next one's input; all are dense with the features last, and no input is dilated. The result may be in place of
-/// the input if both have the same rows and no window begins after the row that it is for. `scratch` has
-/// strips_scratch<T>(c) bytes and is 64-byte aligned.
+/// Computes convolutions of each other's results for the first images, without the memory between them. The output of
+/// each has the sizes of the next one's input; all are dense with the features last, and no input is dilated. The
+/// result may be in place of the input if both have the same rows and no window begins after the row that it is for.
+/// `scratch` has strips_scratch<T>(c) bytes and is 64-byte aligned.
 template <class T, int Layers>
-void strips(const Convolution (&c)[Layers], const StripLayer<T> (&layers)[Layers], const T *in, T *out, void *scratch) {
-  strips_of_plan(c, strip_plan<T>(c), layers, in, out, scratch);
+void strips(const Convolution (&c)[Layers], std::int64_t images, const StripLayer<T> (&layers)[Layers], const T *in,
+            T *out, void *scratch) {
+  strips_of_range(c, strip_plan<T>(c), layers, in, out, first_images(c, images), scratch);
 }
 
 }  // namespace modelwheel::MODELWHEEL_LEVEL
