@@ -97,8 +97,8 @@ class Weights(NamedTuple):
 def weights_of(step: Step) -> Weights | None:
     """The weights of a product, a convolution or a layer of strips, if they may be in panels."""
     views = ProductViews.of(step)
-    if isinstance(step.op, Dot) and is_of_bytes(step):
-        return _of_bytes(step, step.op)
+    if is_of_bytes(step):
+        return _of_bytes(step, step.op) if isinstance(step.op, Dot) else _of_windows(step)
     if {view.element_type for view in views} != {ElementType.FLOAT32}:
         return None
     if isinstance(step.op, Dot):
@@ -123,6 +123,14 @@ def _of_bytes(step: Step, op: Dot) -> Weights | None:
         return None
     part = step.inputs["rhs"].slice
     return Weights(part, on_left=False, depth=rows.size, columns=columns.size, of_bytes=True)
+
+
+def _of_windows(step: Step) -> Weights | None:
+    """The kernel of a convolution of 8-bit integers: windows are rows, gathered with features last."""
+    op = step.op
+    assert isinstance(op, Convolution)
+    weights = _of_convolution(ProductViews.of(step), op)
+    return None if weights is None else weights._replace(of_bytes=True)
 
 
 def _of_dot(step: Step, op: Dot) -> Weights | None:

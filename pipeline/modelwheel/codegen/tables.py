@@ -11,7 +11,7 @@ from ..program.view import View
 from .cpp import braces, cpp_bool, cpp_type, double_or_infinity, spatial
 from .panels import COLUMNS as PANEL_COLUMNS
 from .panels import Weights
-from .strides import ProductViews, dot_axes, in_features, pick
+from .strides import ProductViews, dot_axes, in_features, is_of_bytes, pick
 
 
 def dot_values(step: Step, op: Dot, weights: Weights | None) -> list[object]:
@@ -44,7 +44,7 @@ def convolution_values(
     rank = len(op.windows)
     views = ProductViews.of(step)
     types = {cpp_type(view) for view in views}
-    if rank > 3 or len(types) != 1:
+    if rank > 3 or (len(types) != 1 and not is_of_bytes(step)):
         raise UnsupportedProgramError(
             f"a convolution with {rank} spatial axes over {', '.join(sorted(types))} is not supported"
         )

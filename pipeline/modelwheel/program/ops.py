@@ -193,6 +193,8 @@ class Convolution(Op):
     windows: tuple[Window, ...]
     feature_groups: int
     epilogue: Epilogue | None = omitted(None)
+    padding: int = omitted(0)
+    """What elements outside of the input are; others than 0 only of 8-bit integers."""
 
 
 class Strips(Op):

@@ -9,7 +9,7 @@ from ...program.spatial_axes import SpatialExtents, axes_in_use
 from ...program.steps import Step
 from ..cpp import cpp_type
 from ..library import compiled
-from ..strides import ProductViews
+from ..strides import ProductViews, is_of_bytes
 from ..tables import convolution_values
 from ..writer import StepWriter
 from .first_rows import of_images
@@ -25,6 +25,12 @@ def write(writer: StepWriter, step: Step, op: Convolution) -> Iterator[str]:
         step, op, axes_in_use([SpatialExtents.of(op, step)]), packed(writer, step)
     )
     table = writer.table("Convolution", values)
+    if is_of_bytes(step):
+        types = ", ".join(map(cpp_type, (step.inputs["input"], step.outputs["out"])))
+        kernel = ProductKernel(
+            "convolution", "byte_convolution", types, f"<{types}>", table, padding=op.padding
+        )
+        return write_product(writer, step, of_images(writer, step, kernel), None, 1)
     types = cpp_type(ProductViews.of(step).sums)
     parts = writer.parts(step)
     if types in ("float", "double"):
@@ -37,6 +43,8 @@ def write(writer: StepWriter, step: Step, op: Convolution) -> Iterator[str]:
 
 def library(step: Step) -> Iterator[str]:
     """Kernels of its element type. Doubles are summed as the definition says."""
+    if is_of_bytes(step):
+        return iter(())
     element = cpp_type(step.inputs["input"])
     transforms = _TRANSFORMS if element == "float" else ()
     sources = ("depthwise", "epilogue", "gemm", "windows")

@@ -33,6 +33,8 @@ class ProductKernel:
     table: str
     shape: str = ""
     """The table of the first rows; empty if all are computed."""
+    padding: int | None = None
+    """What elements outside of images are, if the kernel takes that."""
     most_scratch: str = ""
     """Bytes of scratch memory with any number of rows, if it depends on it."""
 
@@ -57,7 +59,8 @@ class ProductKernel:
     def call(self, parts: int, operands: list[str]) -> str:
         """The call with some operands."""
         start = kernel_call(self.name, self.suffix, parts)
-        return f"{start}{', '.join([self.shape or self.table, *operands])});"
+        first = [self.shape or self.table, *([] if self.padding is None else [f"{self.padding}"])]
+        return f"{start}{', '.join([*first, *operands])});"
 
 
 @dataclass(frozen=True)

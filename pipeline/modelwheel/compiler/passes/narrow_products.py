@@ -13,21 +13,17 @@ When: one factor is constant, as the kernels of the runtime have it packed. Bits
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
-from ...dtypes import ElementType
 from ...program import ops
 from ...program.view import View
 from ..ir.graph import Graph, Node, Operand
 from ..ir.hlo import DotNumbers, Instruction
 from ..ir.match import behind_bitcasts, same_layout, view_of
-from ..ir.ordering import between, may_pass, piece_of
 from ..ir.product_ops import dot_op
+from .match.byte_sources import BYTE, WIDE, Bytes, is_whole
+from .recognise.byte_convolutions import byte_convolution
 from .recognise.kernel_calls import KernelCall
-
-_BYTE, _WIDE = ElementType.INT8, ElementType.INT32
-_LOWEST = -128
 
 
 class NarrowProducts:
@@ -39,7 +35,8 @@ class NarrowProducts:
         """Replaces products; returns how many."""
         narrowed = 0
         for node in list(graph.walk()):
-            if (new := _narrowed(graph, node)) is not None:
+            new = _narrowed(graph, node) or byte_convolution(graph, node)
+            if new is not None:
                 graph.replace([node], new)
                 narrowed += 1
         return narrowed
@@ -50,9 +47,9 @@ def _narrowed(graph: Graph, node: Node) -> Node | None:
     product = _step(node) if isinstance(node.op, ops.Dot) else _kernel(graph, node)
     if product is None or product.op.lhs_batch:
         return None
-    read = [_Bytes(graph, node).behind(operand) for operand in (product.lhs, product.rhs)]
+    read = [Bytes(graph, node).behind(operand) for operand in (product.lhs, product.rhs)]
     lhs, rhs = read
-    if lhs is None or rhs is None or rhs.value.source != "constant" or not _is_whole(rhs):
+    if lhs is None or rhs is None or rhs.value.source != "constant" or not is_whole(rhs):
         return None
     new = graph.merged(product.op, [node])
     new.inputs = {"lhs": lhs, "rhs": rhs}
@@ -78,7 +75,7 @@ def _step(node: Node) -> _Product | None:
     assert isinstance(node.op, ops.Dot)
     lhs, rhs, out = node.inputs["lhs"], node.inputs["rhs"], node.outputs["out"]
     types = {lhs.view.element_type, rhs.view.element_type, out.view.element_type}
-    return _Product(node.op, lhs, rhs, out.view, is_whole=False) if types == {_WIDE} else None
+    return _Product(node.op, lhs, rhs, out.view, is_whole=False) if types == {WIDE} else None
 
 
 def _kernel(graph: Graph, node: Node) -> _Product | None:
@@ -88,7 +85,7 @@ def _kernel(graph: Graph, node: Node) -> _Product | None:
         return None
     is_fused = call.instruction.opcode == "fusion"
     dot = behind_bitcasts(call.instruction.called_root) if is_fused else call.instruction
-    if dot.opcode != "dot" or dot.dot is None or dot.shape.element_type != _WIDE:
+    if dot.opcode != "dot" or dot.dot is None or dot.shape.element_type != WIDE:
         return None
     operands = [
         _argument(call, operand, number, is_fused=is_fused)
@@ -105,7 +102,7 @@ def _kernel(graph: Graph, node: Node) -> _Product | None:
         # Without the axes of one element, both products have one order of results.
         lhs, rhs, axes = rhs, lhs, swapped
         out = View.dense(
-            call.place, _WIDE, _free(lhs, axes.lhs_contracting) + _free(rhs, axes.rhs_contracting)
+            call.place, WIDE, _free(lhs, axes.lhs_contracting) + _free(rhs, axes.rhs_contracting)
         )
     return _Product(dot_op(axes), lhs, rhs, out, call.is_whole)
 
@@ -133,94 +130,8 @@ def _argument(
         if source.opcode != "parameter":
             return None
         number = source.parameter_number
-    if element not in (_BYTE, _WIDE) or number >= len(call.arguments):
+    if element not in (BYTE, WIDE) or number >= len(call.arguments):
         return None
     shape = factor.shape
     view = View.dense(call.part(number), element, shape.dimensions, shape.minor_to_major)
     return Operand(call.arguments[number].value, view)
-
-
-@dataclass(frozen=True)
-class _Bytes:
-    """Finds the bytes that a node reads, behind kernels that only convert or repeat them."""
-
-    graph: Graph
-    node: Node
-
-    def behind(self, operand: Operand) -> Operand | None:
-        """The bytes that are the values of an operand; None if it may be anything else."""
-        if operand.view.element_type == _WIDE:
-            converted = self._before(operand, _is_conversion)
-            if converted is None:
-                return None
-            operand = converted
-        return self._before(operand, _is_window) or operand
-
-    def _before(self, operand: Operand, is_that: Callable[[Instruction], bool]) -> Operand | None:
-        """The elements as bytes, before a kernel that has widened them; None if another one has."""
-        maker = operand.value.producer
-        call = None if maker is None else KernelCall.of(self.graph, maker)
-        if call is None or maker is None or not call.is_whole or not _is_whole(operand):
-            return None
-        if maker.region is not self.node.region or call.instruction.name in self.graph.repeated:
-            return None
-        if not call.arguments or not is_that(call.instruction):
-            return None
-        source = call.arguments[0]
-        view = operand.view.model_copy(update={"slice": source.view.slice, "element_type": _BYTE})
-        found = Operand(source.value, view)
-        nodes = between(maker, self.node)
-        reads = [piece_of(found)]
-        return found if may_pass(self.graph, [maker, *nodes], reads=reads) else None
-
-
-def _is_whole(operand: Operand) -> bool:
-    """Whether a view has all elements of its value, without gaps."""
-    view = operand.view
-    part = view.slice
-    return (
-        (part.offset, part.size, part.step) == (0, operand.value.size, 0)
-        and view.elements * view.element_type.item_bytes == part.size
-        and view.ordered(view.order) == view
-    )
-
-
-def _is_conversion(kernel: Instruction) -> bool:
-    """Whether a kernel converts all bytes of its first argument."""
-    node = _computed(kernel)
-    if node.opcode != "convert" or node.shape.element_type != _WIDE:
-        return False
-    (source,) = node.operands
-    return source.shape.element_type == _BYTE and _is_first(source, node)
-
-
-def _is_window(kernel: Instruction) -> bool:
-    """Whether a kernel takes the largest byte of windows that each have one of its first argument, in order, and holes."""
-    node = _computed(kernel)
-    if node.opcode != "reduce-window" or node.shape.element_type != _BYTE:
-        return False
-    source, initial = node.operands
-    if kernel is not node and initial.opcode == "parameter":
-        initial = kernel.operands[initial.parameter_number]
-    (reducer,) = node.called
-    return (
-        _is_first(source, node)
-        and initial.value == _LOWEST
-        and reducer.root.opcode == "maximum"
-        and all(operand.opcode == "parameter" for operand in reducer.root.operands)
-        and all(
-            (w.stride, w.base_dilation, w.pad_low, w.pad_high, w.window_dilation)
-            == (w.size, w.size, 0, w.size - 1, 1)
-            for w in node.window
-        )
-    )
-
-
-def _computed(kernel: Instruction) -> Instruction:
-    """The instruction of a kernel of one operation; perhaps its value has another shape in the end."""
-    return behind_bitcasts(kernel.called_root) if kernel.opcode == "fusion" else kernel
-
-
-def _is_first(source: Instruction, node: Instruction) -> bool:
-    """Whether a value is the first argument of the kernel that only computes a node, element by element."""
-    return behind_bitcasts(source).parameter_number == 0 and same_layout(source.shape, node.shape)

@@ -14,6 +14,7 @@ the pass `narrow-products` leaves the identities out.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 
 from .. import op_text as o
@@ -23,15 +24,15 @@ from .dot_general import read_contraction
 from .draft import Draft, Replacement
 
 _WINDOW, _BARRIER = "stablehlo.reduce_window", "stablehlo.optimization_barrier"
+_CONVOLUTION, _PAD = "stablehlo.convolution", "stablehlo.pad"
 _LOWEST = -128
 
 
 def keep_bytes(graph: BlockGraph, op: Op, constants: Collection[str] = ()) -> Replacement | None:
-    """A product whose factors are in memory as bytes."""
-    product = read_contraction(graph, op)
-    if product is None or product.batch[0]:
+    """A product or convolution whose factors are in memory as bytes."""
+    names = _factors(graph, op)
+    if names is None:
         return None
-    names = product.operands
     elements = [graph.types[name].element for name in (*names, op.results[0][0])]
     if elements != ["i8", "i8", "i32"]:
         return None
@@ -42,12 +43,40 @@ def keep_bytes(graph: BlockGraph, op: Op, constants: Collection[str] = ()) -> Re
     if known != [False, True] or not all(graph.types[names[0]].shape):
         return None
     draft = Draft(graph, op)
-    text = f"{op.name} {op.text.strip()}"
-    for name, kept in zip(
-        names, (_window(draft, names[0]), _barrier(draft, names[1])), strict=True
-    ):
-        text = text.replace(f"%{name}", f"%{kept}", 1)
+    first, maker = names[0], makers[0]
+    if maker is not None and maker.name == _PAD:
+        # What surrounds images is added to them in memory, where the runtime's convolution adds it by itself.
+        source, _ = graph.operands(maker)
+        text = _with(maker, source, _window(draft, source))
+        first = draft.add(text, graph.types[first])
+    kept = _window(draft, first)
+    text = _with(op, names[0], kept)
+    text = _renamed(text, names[1], _barrier(draft, names[1]))
     return draft.finish(text)
+
+
+def _factors(graph: BlockGraph, op: Op) -> tuple[str, str] | None:
+    """The factors of a product of one matrix, or of a convolution; None of anything else."""
+    if op.name == _CONVOLUTION:
+        first, second = graph.operands(op)
+        return first, second
+    product = read_contraction(graph, op)
+    return None if product is None or product.batch[0] else product.operands
+
+
+def _with(op: Op, name: str, other: str) -> str:
+    """An operation that reads another value in the place of one."""
+    return _renamed(f"{op.name}{_gap(op)}{op.text.strip()}", name, other)
+
+
+def _gap(op: Op) -> str:
+    """What is between the name of an operation and its text."""
+    return "" if op.text.startswith("(") else " "
+
+
+def _renamed(text: str, name: str, other: str) -> str:
+    """A text that has another value in the place of one, where that is first."""
+    return re.sub(rf"%{re.escape(name)}(?![\w$.-])", f"%{other}", text, count=1)
 
 
 def _is_known(graph: BlockGraph, name: str, constants: Collection[str]) -> bool:

@@ -132,40 +132,98 @@ void byte_columns(const ByteRows<typename Isa::Left> &rows, std::int64_t m, cons
   }
 }
 
-/// Rows as the instructions read them, with zeros - what is added for 128 has zeros of weights there - behind each.
-template <class Isa>
-void pack_bytes(const ByteProduct &p, const std::int8_t *lhs, std::int64_t rows, typename Isa::Left *to) {
-  const std::int64_t depth = padded_depth(p.k);
-  for (std::int64_t i = 0; i < rows; ++i, lhs += p.lhs_m, to += depth) {
-    if (p.lhs_k == 1)
-      for (std::int64_t k = 0; k < p.k; ++k) to[k] = Isa::left(lhs[k]);
-    else
-      for (std::int64_t k = 0; k < p.k; ++k) to[k] = Isa::left(lhs[k * p.lhs_k]);
-    for (std::int64_t k = p.k; k < depth; ++k) to[k] = 0;
+/// `Lanes` bytes as the instructions read them.
+template <class Isa, int Lanes>
+MODELWHEEL_INLINE void pack_lanes(const std::int8_t *from, typename Isa::Left *to) {
+  Vector<std::int8_t, Lanes> lanes = load<std::int8_t, Lanes>(from);
+  if constexpr (Isa::kMoved) lanes ^= splat<std::int8_t, Lanes>(-128);
+  store<typename Isa::Left, Lanes>(to, __builtin_convertvector(lanes, Vector<typename Isa::Left, Lanes>));
+}
+
+/// Neighbouring bytes as the instructions read them. The last vector may overlap the one before.
+template <class Isa, int Lanes = kLanes<typename Isa::Left>>
+MODELWHEEL_INLINE void pack_run(const std::int8_t *from, std::int64_t n, typename Isa::Left *to) {
+  if (n >= Lanes) {
+    for (std::int64_t k = 0; k + Lanes < n; k += Lanes) pack_lanes<Isa, Lanes>(from + k, to + k);
+    pack_lanes<Isa, Lanes>(from + n - Lanes, to + n - Lanes);
+  } else if constexpr (Lanes > 8) {
+    pack_run<Isa, Lanes / 2>(from, n, to);
+  } else {
+    for (std::int64_t k = 0; k < n; ++k) to[k] = Isa::left(from[k]);
   }
 }
 
-/// Computes a product with the instructions of `Isa`. `scratch` has byte_scratch(m, k) bytes and is 64-byte aligned;
-/// `panels` are the weights.
+/// Zeros - what is added for 128 has zeros of weights there - that fill a row.
 template <class Isa>
-MODELWHEEL_NOINLINE void multiply_bytes_by(const ByteProduct &p, const std::int8_t *lhs, const std::int8_t *panels,
-                                           std::int32_t *out, void *scratch) {
-  auto *const packed = static_cast<typename Isa::Left *>(scratch);
-  const std::int64_t most = byte_rows(p.m, p.k);
-  for (std::int64_t done = 0; done < p.m; done += most) {
-    const std::int64_t rows = smaller_of(most, p.m - done);
-    pack_bytes<Isa>(p, lhs + done * p.lhs_m, rows, packed);
-    byte_columns<Isa>({packed, padded_depth(p.k), out + done * p.out_m, p.out_m, p.out_n}, rows, panels, p.n);
+MODELWHEEL_INLINE void fill_row(std::int64_t k, typename Isa::Left *row) {
+  for (const std::int64_t depth = padded_depth(k); k < depth; ++k) row[k] = 0;
+}
+
+/// The rows of a matrix.
+struct MatrixRows {
+  std::int64_t m, k, step_m, step_k;
+  const std::int8_t *first;
+
+  /// Some rows as the instructions read them, with zeros behind each.
+  template <class Isa>
+  void pack(std::int64_t row, std::int64_t rows, typename Isa::Left *to) const {
+    const std::int8_t *from = first + row * step_m;
+    for (std::int64_t i = 0; i < rows; ++i, from += step_m, to += padded_depth(k)) {
+      if (step_k == 1)
+        pack_run<Isa>(from, k, to);
+      else
+        for (std::int64_t j = 0; j < k; ++j) to[j] = Isa::left(from[j * step_k]);
+      fill_row<Isa>(k, to);
+    }
   }
+};
+
+/// Sums that stay as they are, in memory: a row and a column are so many elements from the next one.
+struct StoredSums {
+  std::int32_t *first;
+  std::int64_t step_m, step_n;
+
+  std::int32_t *at(std::int64_t row) const { return first + row * step_m; }
+  void finish(std::int64_t, std::int64_t) const {}
+};
+
+/// Multiplies rows with the instructions of `Isa`. `scratch` has byte_scratch(m, k) bytes and is 64-byte aligned;
+/// `panels` are the weights of n columns, and `sums` says where sums go and what follows them.
+template <class Isa, class Rows, class Sums>
+MODELWHEEL_NOINLINE void multiply_rows_by(const Rows &rows, std::int64_t n, const std::int8_t *panels, const Sums &sums,
+                                          void *scratch) {
+  auto *const packed = static_cast<typename Isa::Left *>(scratch);
+  const std::int64_t most = byte_rows(rows.m, rows.k);
+  for (std::int64_t done = 0; done < rows.m; done += most) {
+    const std::int64_t count = smaller_of(most, rows.m - done);
+    rows.template pack<Isa>(done, count, packed);
+    byte_columns<Isa>({packed, padded_depth(rows.k), sums.at(done), sums.step_m, sums.step_n}, count, panels, n);
+    sums.finish(done, count);
+  }
+}
+
+/// Multiplies rows with the best instructions that this CPU has.
+template <class Rows, class Sums>
+MODELWHEEL_INLINE void multiply_rows(const Rows &rows, std::int64_t n, const std::int8_t *panels, const Sums &sums,
+                                     void *scratch) {
+#if defined(__AVX512BW__)
+  if (has_vnni()) return multiply_rows_by<BytesVnni>(rows, n, panels, sums, scratch);
+#endif
+  multiply_rows_by<Bytes>(rows, n, panels, sums, scratch);
+}
+
+/// Computes a product with the instructions of `Isa`; see `multiply_rows_by`.
+template <class Isa>
+void multiply_bytes_by(const ByteProduct &p, const std::int8_t *lhs, const std::int8_t *panels, std::int32_t *out,
+                       void *scratch) {
+  multiply_rows_by<Isa>(MatrixRows{p.m, p.k, p.lhs_m, p.lhs_k, lhs}, p.n, panels, StoredSums{out, p.out_m, p.out_n},
+                        scratch);
 }
 
 /// Computes a product, with the best instructions that this CPU has.
 inline void multiply_bytes(const ByteProduct &p, const std::int8_t *lhs, const std::int8_t *panels, std::int32_t *out,
                            void *scratch) {
-#if defined(__AVX512BW__)
-  if (has_vnni()) return multiply_bytes_by<BytesVnni>(p, lhs, panels, out, scratch);
-#endif
-  multiply_bytes_by<Bytes>(p, lhs, panels, out, scratch);
+  multiply_rows(MatrixRows{p.m, p.k, p.lhs_m, p.lhs_k, lhs}, p.n, panels, StoredSums{out, p.out_m, p.out_n}, scratch);
 }
 
 }  // namespace modelwheel::MODELWHEEL_LEVEL

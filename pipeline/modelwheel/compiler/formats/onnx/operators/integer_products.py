@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 
@@ -179,7 +179,7 @@ def _in_pieces(count: int, size: int, multiply: Callable[[int, int], Value]) -> 
 
 def integer_convolution(first: Whole, second: Whole, window: p.Window, groups: int) -> Value:
     """The convolution of whole numbers as int32."""
-    if (total := _product_of_pixels(first, second, window, groups)) is not None:
+    if (total := _narrow_convolution(first, second, window, groups)) is not None:
         return total
     x, kernel = first.as_floats(), second.as_floats()
     channels = kernel.shape[1]
@@ -203,33 +203,62 @@ def dequantized_convolution(x: Value, kernel: Value, window: p.Window, groups: i
     scale = kernel.scale
     if x.scale.rank or x.dtype != FLOAT32 or (scale.rank and scale.shape[0] != scale.size):
         return None
-    total = _product_of_pixels(x.whole, kernel.whole, window, groups)
+    total = _narrow_convolution(x.whole, kernel.whole, window, groups)
     if total is None:
         return None
     each = s.reshape(scale, [1, scale.size, *[1] * (x.rank - 2)]) if scale.rank else scale
     return e.convert(total, FLOAT32) * (x.scale * each)
 
 
-def _product_of_pixels(x: Whole, kernel: Whole, window: p.Window, groups: int) -> Value | None:
-    """The convolution with kernels of one pixel, which is a product of 8-bit integers; None of any other."""
-    images, weights = x.numbers, kernel.numbers
-    zero = kernel.zero
+def _narrow_convolution(x: Whole, kernel: Whole, window: p.Window, groups: int) -> Value | None:
+    """The convolution as one of 8-bit integers; None if the kernel is not constant, or may not be moved to 0."""
+    weights = kernel.signed()
+    features, channels = weights.numbers.shape[:2]
     fits = (
-        groups == 1
-        and weights.known is not None
-        and math.prod(weights.shape[2:]) == 1
-        and not any(any(pads) for pads in window.pads)
+        all(v.dtype in _BYTES for v in (x.numbers, kernel.numbers))
+        and not x.numbers.builder.regions
+        and x.numbers.known is None
+        and weights.numbers.known is not None
+        and 0 < weights.numbers.size <= _MOST_SUMMED * features
         and (x.zero is None or x.zero.rank == 0)
-        and (zero is None or zero.rank == 0 or zero.size == zero.shape[0])
+        and (groups == 1 or (channels == 1 and groups == features == x.numbers.shape[1]))
     )
-    if not fits or images.dtype not in _BYTES or images.known is not None:
+    if not fits:
         return None
+    single = groups == 1 and math.prod(weights.numbers.shape[2:]) == 1
+    if single and not any(map(any, window.pads)):
+        return _product_of_pixels(x, kernel, window)
+    images = x.signed()
+    if weights.zero is not None:
+        return None
+    numbers = images.numbers
+    if any(map(any, window.pads)):
+        zero = images.zero or numbers.builder.constant(0, INT32)
+        low, high = ([0, *(pads[side] for pads in window.pads), 0] for side in (0, 1))
+        padded = s.pad(_features_last(numbers), e.convert(zero, np.int8), low, high)
+        numbers = s.move_axis(padded, -1, 1)
+        window = replace(window, pads=((0, 0),) * len(window.pads))
+    total = p.convolution(numbers, weights.numbers, window, groups, INT32)
+    if images.zero is not None:
+        axes = list(range(1, weights.numbers.rank))
+        sums = r.reduce(e.convert(weights.numbers, INT32), axes, "add")
+        total = less(total, images.zero * s.reshape(sums, [1, features, *[1] * (total.rank - 2)]))
+    return total
+
+
+def _product_of_pixels(x: Whole, kernel: Whole, window: p.Window) -> Value | None:
+    """The convolution with kernels of one pixel as a product of matrices; None if that is none of 8-bit integers."""
+    images, weights, zero = x.numbers, kernel.numbers, kernel.zero
     for axis, stride in enumerate(window.strides, 2):
         images = s.slice_axis(images, axis, 0, images.shape[axis], stride)
-    pixels = s.move_axis(images, 1, -1)
-    # Features are the last axis in memory too, so that rows of the product are.
-    pixels = Value(pixels.builder, pixels.dtype, pixels.shape, pixels.builder.operand(pixels))
+    pixels = _features_last(images)
     matrix = s.transpose(s.reshape(weights, list(weights.shape[:2])), [1, 0])
     points = s.reshape(zero, [zero.size]) if zero is not None and zero.rank else zero
     total = _narrow_product(Whole(pixels, x.zero), Whole(matrix, points))
     return None if total is None else s.move_axis(total, -1, 1)
+
+
+def _features_last(images: Value) -> Value:
+    """Images whose features are the last axis, in memory too: the kernels of the runtime read them so."""
+    moved = s.move_axis(images, 1, -1)
+    return Value(moved.builder, moved.dtype, moved.shape, moved.builder.operand(moved))

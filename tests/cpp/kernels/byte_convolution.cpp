@@ -1,0 +1,102 @@
+// byte_convolution.cpp - convolutions of 8-bit integers: each sum is that of the definition, with all instructions.
+#include "kernels/convolution/byte_convolution.h"
+
+#include <initializer_list>
+
+#include "check.h"
+#include "kernels/convolution/generic.h"
+#include "panels.h"
+#include "random.h"
+#include "tests.h"
+
+namespace modelwheel::MODELWHEEL_LEVEL {
+namespace {
+
+/// Features last everywhere, with gaps between the pixels of the input in some cases.
+Convolution random_convolution(Random &random, std::int64_t rank) {
+  Convolution c{};
+  c.batch = random.integer(1, 3), c.groups = 1, c.rank = rank;
+  c.in_features = random.pick({1, 2, 3, 4, 7, 8, 16, 33, 64}), c.out_features = random.pick({1, 3, 16, 17, 40, 70});
+  c.in_feature = random.chance(10) ? 2 : 1;
+  std::int64_t in_step = c.in_features * c.in_feature + (random.chance(20) ? 3 : 0), out_step = c.out_features;
+  c.kernel_out = 1, c.kernel_in = c.out_features, c.out_feature = 1;
+  std::int64_t kernel_step = c.in_features * c.out_features;
+  for (std::int64_t d = rank - 1; d >= 0; --d) {
+    c.kernel_size[d] = random.integer(1, 4), c.kernel_dilation[d] = random.chance(20) ? 2 : 1;
+    c.stride[d] = random.integer(1, 2), c.base_dilation[d] = 1;
+    c.in_size[d] = random.integer(1, rank == 3 ? 4 : 9), c.pad_low[d] = random.integer(-1, 4);
+    c.out_size[d] = random.integer(1, 7);
+    c.in_spatial[d] = in_step, c.kernel_spatial[d] = kernel_step, c.out_spatial[d] = out_step;
+    in_step *= c.in_size[d], kernel_step *= c.kernel_size[d], out_step *= c.out_size[d];
+  }
+  c.in_batch = in_step, c.out_batch = out_step;
+  return c;
+}
+
+/// The sum of the window of an output.
+std::int32_t sum_of(const Convolution &c, const std::int64_t (&at)[4], std::int64_t feature, const std::int8_t *in,
+                    const std::int8_t *kernel, std::int8_t padding) {
+  const Axes axes = axes_of(c);
+  const Axis(&axis)[kAxes] = axes.axis;
+  std::int32_t sum = 0;
+  for (std::int64_t z = 0; z < axis[0].kernel_size; ++z)
+    for (std::int64_t y = 0; y < axis[1].kernel_size; ++y)
+      for (std::int64_t x = 0; x < axis[2].kernel_size; ++x)
+        for (std::int64_t f = 0; f < c.in_features; ++f) {
+          const std::int64_t under[kAxes] = {element_under(axis[0], at[1], z), element_under(axis[1], at[2], y),
+                                             element_under(axis[2], at[3], x)};
+          std::int64_t from = at[0] * c.in_batch + f * c.in_feature;
+          for (int a = 0; a < kAxes; ++a) from += under[a] * axis[a].in_step;
+          const bool inside = under[0] >= 0 && under[1] >= 0 && under[2] >= 0;
+          const std::int8_t weight =
+              kernel[z * axis[0].tap_step + y * axis[1].tap_step + x * axis[2].tap_step + f * c.kernel_in + feature];
+          sum += (inside ? in[from] : padding) * weight;
+        }
+  return sum;
+}
+
+void check_sums(const Convolution &c, const Buffer<std::int8_t> &in, const Buffer<std::int8_t> &kernel,
+                std::int8_t padding, const Buffer<std::int32_t> &out) {
+  const Axes axes = axes_of(c);
+  std::int64_t wrong = 0, next = 0;
+  for (std::int64_t b = 0; b < c.batch; ++b)
+    for (std::int64_t z = 0; z < axes.axis[0].out_size; ++z)
+      for (std::int64_t y = 0; y < axes.axis[1].out_size; ++y)
+        for (std::int64_t x = 0; x < axes.axis[2].out_size; ++x)
+          for (std::int64_t f = 0; f < c.out_features; ++f)
+            if (out[next++] != sum_of(c, {b, z, y, x}, f, in.data(), kernel.data(), padding)) ++wrong;
+  CHECK(wrong == 0);
+}
+
+/// The instructions of the level, those beside it that this CPU has, and a kernel that is not packed.
+void check_all(Random &random, Convolution c) {
+  const std::int64_t depth = window_depth(c), outputs = count_outputs(c);
+  Buffer<std::int8_t> in((c.batch - 1) * c.in_batch + c.in_batch), kernel(depth * c.out_features);
+  in.fill(random);
+  kernel.fill(random);
+  const std::int8_t padding = static_cast<std::int8_t>(random.bits());
+  const Buffer<std::int8_t> panels = packed(kernel, depth, c.out_features);
+  Buffer<std::int32_t> out(outputs * c.out_features);
+  Buffer<char> scratch(static_cast<std::int64_t>(byte_convolution_scratch<std::int8_t, std::int32_t>(c)));
+  byte_convolution<std::int8_t, std::int32_t>(c, padding, in.data(), kernel.data(), out.data(), scratch.data());
+  check_sums(c, in, kernel, padding, out);
+  c.panel = byte_panel(depth);
+  byte_convolution<std::int8_t, std::int32_t>(c, padding, in.data(), panels.data(), out.data(), scratch.data());
+  check_sums(c, in, kernel, padding, out);
+  const WindowRows rows(c, in.data(), padding);
+  multiply_rows_by<Bytes>(rows, c.out_features, panels.data(), StoredSums{out.data(), c.out_features, 1},
+                          scratch.data());
+  check_sums(c, in, kernel, padding, out);
+}
+
+}  // namespace
+
+KERNEL_INSTANCES(byte_convolution<std::int8_t, std::int32_t>)
+
+KERNEL_TEST(convolutions_of_bytes) {
+  Random random(1);
+  for (const std::int64_t rank : {1, 2, 3})
+    for (int i = 0; i < 150; ++i) check_all(random, random_convolution(random, rank));
+}
+
+}  // namespace modelwheel::MODELWHEEL_LEVEL
