@@ -293,7 +293,7 @@ def describe(step: steps.Step, level: Level) -> str:
             groups = f", {op.feature_groups} groups" if op.feature_groups > 1 else ""
             shapes = _shape(step.inputs["input"]), _shape(step.outputs["out"])
             return f"{shapes[0]} by {windows} to {shapes[1]}{groups}"
-        case ops.Strips():
+        case ops.ByteLayer() | ops.Strips():
             return " then ".join(describe(layer, level) for layer in products(step))
         case ops.Sort():
             return f"sort {_shape(step.inputs['operand0'])}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..program.ops import Attention, Convolution, Dot, Strips, While, Window
+from ..program.ops import Attention, ByteLayer, Convolution, Dot, Strips, While, Window
 from ..program.program import Program
 from ..program.steps import Step
 from ..program.walk import total, walk
@@ -16,7 +16,7 @@ def products(program: Program) -> int:
 
 
 def _of_products(step: Step) -> int:
-    is_product = isinstance(step.op, Dot | Convolution | Strips | Attention)
+    is_product = isinstance(step.op, Dot | Convolution | ByteLayer | Strips | Attention)
     return operations_of(step) if is_product else 0
 
 

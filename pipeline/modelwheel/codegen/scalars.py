@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..dtypes import ElementType
 from ..program.expr import Expression, Opcode, Operation
@@ -43,6 +43,19 @@ LANES = Vocabulary(
     declares_conditions=False,
 )
 """`Count` vectors of 32-bit floats at a time (`kernels/elementwise/elementwise.h`); conditions are those of a row."""
+
+TYPED_LANES = replace(
+    LANES,
+    operations={
+        **LANES.operations,
+        "convert": "converted<{type}, Lanes>({0})",
+        "maximum": "({0} > {1} ? {0} : {1})",
+        "minimum": "({0} < {1} ? {0} : {1})",
+        "round_even": "rounded_even<Lanes>({0})",
+    },
+    declaration=f"Vector<{{type}}, Lanes> {{name}}[Count]; {UNROLLED} {{name}}[k] = {{value}};",
+)
+"""Vectors of several types (`kernels/elementwise/typed.h`)."""
 
 SCALARS = Vocabulary(
     operations={

@@ -30,6 +30,9 @@ Opcode: TypeAlias = Literal[
     "tanh",
     "sigmoid",
     "gated_tanh",
+    "maximum",
+    "minimum",
+    "round_even",
 ]
 
 OPERANDS: dict[Opcode, int] = {
@@ -39,6 +42,7 @@ OPERANDS: dict[Opcode, int] = {
     "convert": 1,
     "negate": 1,
     "not": 1,
+    "round_even": 1,
     "tanh": 1,
     "sigmoid": 1,
     "add": 2,
@@ -54,6 +58,8 @@ OPERANDS: dict[Opcode, int] = {
     "gt": 2,
     "ge": 2,
     "gated_tanh": 2,
+    "maximum": 2,
+    "minimum": 2,
     "select": 3,
 }
 """How many operands each operation has; `gated_tanh` is the sigmoid of the first times the tanh of the second."""

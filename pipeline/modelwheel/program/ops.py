@@ -217,6 +217,22 @@ class Strips(Op):
     """The shapes of the results of all layers but the last; they have the layout of the last."""
 
 
+class ByteLayer(Op):
+    """A product or convolution of 8-bit integers, and straight-line code on its sums; these are not in memory.
+
+    The first input of the code is the sums, the others are the operands `read0`, `read1`, ...: rows and columns as the sums
+    have them, the last axis being the columns. So is what is written.
+    """
+
+    INPUTS = (Role("input"), Role("kernel"), Role("read", many=True))
+    OUTPUTS = (Role("write", rank=2),)
+    kind: Literal["byte_layer"] = "byte_layer"
+    layer: Dot | Convolution
+    shape: tuple[int, ...]
+    """Of the sums."""
+    code: Expression
+
+
 # --- reductions ---------------------------------------------------------------------------------------
 
 Reducer: TypeAlias = Literal["maximum", "sum"]

@@ -6,7 +6,7 @@ import math
 
 from ..dtypes import ElementType
 from .arrays import Slice
-from .ops import Axes, Convolution, Dot, Strips
+from .ops import Axes, ByteLayer, Convolution, Dot, Strips
 from .steps import Step
 from .view import View
 
@@ -18,7 +18,20 @@ def products(step: Step) -> tuple[Step, ...]:
     """The products and convolutions that one step itself computes, in order; what is between those of strips is not in memory."""
     if isinstance(step.op, Dot | Convolution):
         return (step,)
+    if isinstance(step.op, ByteLayer):
+        return (_sums(step, step.op),)
     return _layers(step, step.op) if isinstance(step.op, Strips) else ()
+
+
+def _sums(step: Step, op: ByteLayer) -> Step:
+    """The product or convolution of a layer of bytes."""
+    roles = ("lhs", "rhs") if isinstance(op.layer, Dot) else ("input", "kernel")
+    inputs = {
+        role: step.inputs[name] for role, name in zip(roles, ("input", "kernel"), strict=True)
+    }
+    size = math.prod(op.shape) * ElementType.INT32.item_bytes
+    out = View.dense(Slice(allocation=NOWHERE, offset=0, size=size), ElementType.INT32, op.shape)
+    return Step(op=op.layer, inputs=inputs, outputs={"out": out}, origin=step.origin)
 
 
 def _layers(step: Step, strips: Strips) -> tuple[Step, ...]:

@@ -10,6 +10,7 @@ from ...program.walk import walk
 from ..writer import Call
 from . import (
     attention,
+    byte_layers,
     control,
     convolution,
     copies,
@@ -30,6 +31,7 @@ CALLS: Mapping[type[ops.Op], Call] = {
     ops.Kernel: Call(kernel.write),
     ops.Dot: Call(dot.write, dot.library),
     ops.Convolution: Call(convolution.write, convolution.library),
+    ops.ByteLayer: Call(byte_layers.write),
     ops.Strips: Call(strips.write, strips.library),
     ops.Pooling: Call(reductions.write_pooling, reductions.pooling_library),
     ops.VolumePooling: Call(reductions.write_volume_pooling, reductions.pooling_library),

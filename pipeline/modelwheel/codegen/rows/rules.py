@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 from ...program.ops import (
     Attention,
+    ByteLayer,
     Convolution,
     Copy,
     Dot,
@@ -114,6 +115,17 @@ def _convolution(step: Step, op: Convolution, rows: int) -> Iterator[Apart | Non
     yield _along(step, rows, _product_outputs(step, out), inputs)
 
 
+def _byte_layer(step: Step, op: ByteLayer, rows: int) -> Iterator[Apart | None]:
+    """Rows of a product, or images of a convolution, and the rows that the code reads for them."""
+    axes = [0]
+    if isinstance(op.layer, Dot):
+        contracted = op.layer.lhs_contracting
+        axes = [n for n in range(len(step.inputs["input"].shape)) if n not in contracted]
+    reads = (name for name in step.inputs if name.startswith("read"))
+    own = [name for name in reads if step.inputs[name].strides[0]]
+    yield _along(step, rows, {"write": (0,)}, {"input": axes, **dict.fromkeys(own, (0,))})
+
+
 def _strips(step: Step, op: Strips, rows: int) -> Iterator[Apart | None]:
     out = (op.layers[-1].output_axes.batch,)
     if not any(name.startswith("addend") for name in step.inputs):
@@ -213,6 +225,7 @@ def _kernel(step: Step, op: Kernel, rows: int) -> Iterator[Apart | None]:
 
 _RULES: Mapping[type[object], _Rule] = {
     Attention: _attention,
+    ByteLayer: _byte_layer,
     Convolution: _convolution,
     Copy: _copy,
     Dot: _dot,

@@ -19,6 +19,7 @@ from ..ir.graph_check import check
 from ..ir.hlo import Module
 from ..ir.lift import lift
 from .attention import FuseAttention
+from .byte_layers import FuseByteLayers
 from .counted_loops import CountLoops
 from .element_moves import DecodeMoves
 from .elementwise_chains import ChainElementwise
@@ -54,6 +55,7 @@ class Pass(Protocol):
 PIPELINE: tuple[Pass, ...] = (
     RecogniseKernels(),  # First: the others look for operations, not for kernels.
     NarrowProducts(),  # Before anything looks at products: it changes what they read.
+    FuseByteLayers(),  # What other passes take of kernels, layers of bytes cannot have.
     CountLoops(),  # Windows of arrays are to be known to all that look at what products read.
     FuseAttention(),  # Before kernels that it replaces become parts of products or chains.
     WriteConcatenations(),  # Before epilogues: what it copies, it does not compute from a product any more.

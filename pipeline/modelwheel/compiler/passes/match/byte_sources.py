@@ -6,11 +6,12 @@ the padding of images where it can.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ....dtypes import ElementType
+from ....program import ops
 from ....program.view import View
-from ...ir.graph import Graph, Node, Operand
+from ...ir.graph import Graph, Node, Operand, Result, Value
 from ...ir.hlo import Instruction, Shape, WindowAxis
 from ...ir.match import behind_bitcasts, row_major, same_layout, view_of
 from ...ir.ordering import between, may_pass, piece_of
@@ -91,6 +92,47 @@ class Bytes:
         nodes = between(call.node, self.node)
         reads = [piece_of(found)]
         return found if may_pass(self.graph, [call.node, *nodes], reads=reads) else None
+
+
+def read_through(graph: Graph, node: Node) -> int:
+    """Lets all that read the copy which a node makes of bytes read the bytes; returns how many nodes do now."""
+    call = KernelCall.of(graph, node)
+    around = None if call is None or not call.is_whole else _surrounded(call.instruction)
+    if call is None or around is None or any(map(any, around.pads)) or not call.arguments:
+        return 0
+    source, copy = call.arguments[0], call.result.value
+    users = [user for user in dict.fromkeys(copy.users) if _may_read(graph, call, user)]
+    for user in users:
+        inputs = {
+            role: operand.moved(source.value, source.view.slice.offset)
+            if operand.value is copy
+            else operand
+            for role, operand in user.inputs.items()
+        }
+        outputs = {role: _apart(result, copy) for role, result in user.outputs.items()}
+        graph.update(user, inputs, outputs)
+    return len(users)
+
+
+def _apart(result: Result, value: Value) -> Result:
+    """A result that XLA has put in the place of a value, of which it has nothing: it may as well be anywhere else."""
+    near = tuple(piece for piece in result.near if piece.value is not value)
+    is_over = result.base is not None and result.base.value is value
+    return replace(result, near=near, base=None if is_over else result.base)
+
+
+def _may_read(graph: Graph, call: KernelCall, user: Node) -> bool:
+    """Whether a node that reads the copy of bytes may read them where they are."""
+    copy, source = call.result.value, call.arguments[0]
+    over = [r for r in user.outputs.values() if r.base is not None and r.base.value is copy]
+    if user.region is not call.node.region or user.regions or user.carried:
+        return False
+    if not isinstance(user.op, ops.Kernel | ops.Dot | ops.Convolution):
+        return False
+    if any(not is_whole(Operand(result.value, result.view)) for result in over):
+        return False
+    nodes = [call.node, *between(call.node, user), user]
+    return may_pass(graph, nodes, reads=[piece_of(source)], without=[call.node])
 
 
 def is_whole(operand: Operand) -> bool:

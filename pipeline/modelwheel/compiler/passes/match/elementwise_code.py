@@ -37,6 +37,7 @@ class _Number:
     read: Operand | None = None
     """What is read, as rows and columns."""
     constant: float | None = None
+    element: ElementType = ElementType.FLOAT32
 
 
 @dataclass
@@ -52,9 +53,10 @@ class Code:
         *operands: int,
         read: Operand | None = None,
         constant: float | None = None,
+        element: ElementType = ElementType.FLOAT32,
     ) -> int:
         """The number of a value."""
-        value = _Number(opcode, operands, read, constant)
+        value = _Number(opcode, operands, read, constant, element)
         if value not in self.numbers:
             self.numbers[value] = len(self.values)
             self.values.append(value)
@@ -77,7 +79,14 @@ class Code:
                 places[number] = len(code)
                 value = self.values[number]
                 operands = tuple(places[operand] for operand in value.operands)
-                code.append(Operation(opcode=value.opcode, operands=operands, value=value.constant))
+                code.append(
+                    Operation(
+                        opcode=value.opcode,
+                        element_type=value.element,
+                        operands=operands,
+                        value=value.constant,
+                    )
+                )
         results = tuple(places[number] for number in stored)
         return [read for _, read in reads], Expression(operations=tuple(code), results=results)
 

@@ -37,7 +37,7 @@ def keep_bytes(graph: BlockGraph, op: Op, constants: Collection[str] = ()) -> Re
     if elements != ["i8", "i8", "i32"]:
         return None
     makers = [graph.ops.get(name) for name in names]
-    if any(maker is not None and maker.name in (_WINDOW, _BARRIER) for maker in makers):
+    if makers[1] is not None and makers[1].name == _BARRIER:
         return None
     known = [_is_known(graph, name, constants) for name in names]
     if known != [False, True] or not all(graph.types[names[0]].shape):
@@ -47,9 +47,9 @@ def keep_bytes(graph: BlockGraph, op: Op, constants: Collection[str] = ()) -> Re
     if maker is not None and maker.name == _PAD:
         # What surrounds images is added to them in memory, where the runtime's convolution adds it by itself.
         source, _ = graph.operands(maker)
-        text = _with(maker, source, _window(draft, source))
+        text = _with(maker, source, _window(draft, graph, source))
         first = draft.add(text, graph.types[first])
-    kept = _window(draft, first)
+    kept = _window(draft, graph, first)
     text = _with(op, names[0], kept)
     text = _renamed(text, names[1], _barrier(draft, names[1]))
     return draft.finish(text)
@@ -94,7 +94,10 @@ def _barrier(draft: Draft, name: str) -> str:
     return draft.add(f"{_BARRIER} %{name} : {o.written(kind)}", kind)
 
 
-def _window(draft: Draft, name: str) -> str:
+def _window(draft: Draft, graph: BlockGraph, name: str) -> str:
+    maker = graph.ops.get(name)
+    if maker is not None and maker.name == _WINDOW:
+        return name
     kind = draft.type(name)
     scalar = TensorType((), kind.element)
     lowest = draft.add(f"stablehlo.constant dense<{_LOWEST}> : {o.written(scalar)}", scalar)

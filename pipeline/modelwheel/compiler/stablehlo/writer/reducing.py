@@ -112,13 +112,17 @@ def reduce_window(
     strides: Sequence[int] = (),
     pads: Sequence[tuple[int, int]] = (),
     dilations: Sequence[int] = (),
+    spread: Sequence[int] = (),
 ) -> Value:
-    """One value of each window; there is an entry for every axis. Padding changes nothing."""
+    """One value of each window; there is an entry for every axis. Padding changes nothing, nor does what is between
+    elements, which are `spread` apart."""
     ones = [1] * x.rank
     strides, dilations = list(strides or ones), list(dilations or ones)
+    spread = list(spread or ones)
     pads = list(pads or [(0, 0)] * x.rank)
     shape = tuple(
-        (e + sum(pads[i]) - (window[i] - 1) * dilations[i] - 1) // strides[i] + 1
+        ((e - 1) * spread[i] + 1 + sum(pads[i]) - (window[i] - 1) * dilations[i] - 1) // strides[i]
+        + 1
         for i, e in enumerate(x.shape)
     )
     if math.prod(window) == 1 and not any(map(any, pads)) and strides == ones:
@@ -136,6 +140,7 @@ def reduce_window(
         [types.tensor(x.dtype, in_memory(shape, order))],
         f"window_dimensions = {numbers(in_memory(tuple(window), order))}, "
         f"window_strides = {numbers(in_memory(tuple(strides), order))}, "
+        f"base_dilations = {numbers(in_memory(tuple(spread), order))}, "
         f"window_dilations = {numbers(in_memory(tuple(dilations), order))}, "
         f"padding = dense<[{listed}]> : tensor<{x.rank}x2xi64>",
         [_reducer(x, kind)],

@@ -49,11 +49,10 @@ struct WindowRows {
     rest /= axis[1].out_size;
     std::int64_t z = rest % axis[0].out_size;
     const std::int8_t *image = in + rest / axis[0].out_size * c.in_batch;
-    for (std::int64_t i = 0; i < rows; ++i, to += padded_depth(k)) {
-      pack_window<Isa>(image, z, y, x, to);
-      fill_row<Isa>(k, to);
-      if (++x < axis[2].out_size) continue;
-      x = 0;
+    while (rows > 0) {
+      const std::int64_t count = smaller_of(rows, axis[2].out_size - x);
+      pack_line<Isa>(image, z, y, {x, x + count}, to);
+      rows -= count, to += count * padded_depth(k), x = 0;
       if (++y < axis[1].out_size) continue;
       y = 0;
       if (++z < axis[0].out_size) continue;
@@ -63,24 +62,36 @@ struct WindowRows {
   }
 
  private:
+  /// The windows of neighbouring outputs.
   template <class Isa>
-  void pack_window(const std::int8_t *image, std::int64_t z, std::int64_t y, std::int64_t x,
-                   typename Isa::Left *to) const {
+  void pack_line(const std::int8_t *image, std::int64_t z, std::int64_t y, Range outputs, typename Isa::Left *to) const {
     const Axis(&axis)[kAxes] = axes.axis;
-    const Range planes = taps_within(axis[0], z), rows = taps_within(axis[1], y), columns = taps_within(axis[2], x);
+    const Range planes = taps_within(axis[0], z), rows = taps_within(axis[1], y), whole = whole_windows(axis[2]);
+    const std::int8_t *const first = image + window_start(axis[0], z) * axis[0].in_step +
+                                     window_start(axis[1], y) * axis[1].in_step;
+    for (std::int64_t x = outputs.begin; x < outputs.end; ++x, to += padded_depth(k)) {
+      const bool inside = x >= whole.begin && x < whole.end;
+      const Range taps = inside ? Range{0, axis[2].kernel_size} : taps_within(axis[2], x);
+      pack_window<Isa>(first + (window_start(axis[2], x) + taps.begin * axis[2].kernel_dilation) * axis[2].in_step,
+                       planes, rows, taps, to);
+      fill_row<Isa>(k, to);
+    }
+  }
+
+  /// A window, of which some taps of each axis are inside of the image; `first` is the first one of those of the last axis.
+  template <class Isa>
+  MODELWHEEL_INLINE void pack_window(const std::int8_t *first, Range planes, Range rows, Range taps,
+                                     typename Isa::Left *to) const {
+    const Axis(&axis)[kAxes] = axes.axis;
     const std::int64_t run = axis[2].kernel_size * c.in_features;
-    const std::int8_t *const column =
-        image + (window_start(axis[2], x) + columns.begin * axis[2].kernel_dilation) * axis[2].in_step;
     for (std::int64_t i = 0; i < axis[0].kernel_size; ++i)
-      for (std::int64_t j = 0; j < axis[1].kernel_size; ++j, to += run) {
-        if (i < planes.begin || i >= planes.end || j < rows.begin || j >= rows.end) {
+      for (std::int64_t j = 0; j < axis[1].kernel_size; ++j, to += run)
+        if (i >= planes.begin && i < planes.end && j >= rows.begin && j < rows.end)
+          pack_taps<Isa>(first + i * axis[0].kernel_dilation * axis[0].in_step +
+                             j * axis[1].kernel_dilation * axis[1].in_step,
+                         taps, to);
+        else
           fill<Isa>(to, run);
-          continue;
-        }
-        pack_taps<Isa>(column + (window_start(axis[0], z) + i * axis[0].kernel_dilation) * axis[0].in_step +
-                           (window_start(axis[1], y) + j * axis[1].kernel_dilation) * axis[1].in_step,
-                       columns, to);
-      }
   }
 
   /// A row of taps, of which those of a range are inside of the image.
@@ -89,6 +100,7 @@ struct WindowRows {
     const Axis &a = axes.axis[kAxes - 1];
     const std::int64_t features = c.in_features, step = a.kernel_dilation * a.in_step;
     const std::int64_t before = smaller_of(inside.begin, a.kernel_size), taps = inside.end - inside.begin;
+    if (taps == a.kernel_size && c.in_feature == 1 && step == features) return pack_run<Isa>(from, taps * features, to);
     fill<Isa>(to, before * features);
     to += before * features;
     if (taps <= 0) return fill<Isa>(to, (a.kernel_size - before) * features);
@@ -115,20 +127,6 @@ constexpr std::size_t byte_convolution_scratch(const Convolution &c) {
   return byte_scratch(count_outputs(c), window_depth(c));
 }
 
-/// Sums with a kernel that is not in panels, which is rare: other readers of it need it as it is.
-inline void convolve_unpacked(const WindowRows &rows, const std::int8_t *kernel, std::int32_t *out, void *scratch) {
-  auto *const row = static_cast<Bytes::Left *>(scratch);
-  const std::int64_t n = rows.c.out_features;
-  for (std::int64_t i = 0; i < rows.m; ++i, out += n) {
-    rows.pack<Bytes>(i, 1, row);
-    for (std::int64_t j = 0; j < n; ++j) {
-      std::uint32_t sum = 0;
-      for (std::int64_t k = 0; k < rows.k; ++k) sum += static_cast<std::uint32_t>(row[k] * kernel[k * n + j]);
-      out[j] = static_cast<std::int32_t>(sum);
-    }
-  }
-}
-
 /// Computes a convolution of one group, whose kernel has features last, or is in panels, whose input is not dilated and whose result is
 /// dense, with features last. `scratch` has byte_convolution_scratch(c) bytes and is 64-byte aligned. Outside of
 /// images, all elements are `padding`.
@@ -136,8 +134,9 @@ template <class In, class Out>
 void byte_convolution(const Convolution &c, std::int8_t padding, const In *in, const In *kernel, Out *out,
                       void *scratch) {
   const WindowRows rows(c, in, padding);
-  if (c.panel == 0) return convolve_unpacked(rows, kernel, out, scratch);
-  multiply_rows(rows, c.out_features, kernel, StoredSums{out, c.out_features, 1}, scratch);
+  const StoredSums sums{out, c.out_features, 1};
+  if (c.panel == 0) return multiply_unpacked(rows, c.out_features, kernel, sums, scratch);
+  multiply_rows(rows, c.out_features, kernel, sums, scratch);
 }
 
 }  // namespace modelwheel::MODELWHEEL_LEVEL

@@ -59,6 +59,25 @@ MODELWHEEL_INLINE void store_sums(const std::int32_t *parts, const std::int32_t 
     for (std::int64_t j = 0; j < columns; ++j) out[j * step] = whole[j];
 }
 
+/// Stores the sums of whole panels, whose columns are neighbours in the result too.
+template <class Isa, int Rows, int Panels>
+MODELWHEEL_INLINE void store_tile(const ByteRows<typename Isa::Left> &rows, const std::int8_t *panels,
+                                  typename Isa::Sums (&sums)[Rows][Panels * (kPanel / Isa::kColumns)]) {
+  constexpr int kVectors = kPanel / Isa::kColumns;
+  using Part = Vector<std::int32_t, Isa::kColumns>;
+  const std::int64_t panel = byte_panel(rows.depth);
+  MODELWHEEL_UNROLL
+  for (int v = 0; v < Panels * kVectors; ++v) {
+    Part moved{};
+    if constexpr (Isa::kMoved)
+      std::memcpy(&moved, panels + v / kVectors * panel + v % kVectors * static_cast<int>(sizeof moved), sizeof moved);
+    MODELWHEEL_UNROLL
+    for (int i = 0; i < Rows; ++i)
+      store<std::int32_t, Isa::kColumns>(rows.out + i * rows.out_m + v * Isa::kColumns,
+                                         bits_as<Part>(sums[i][v]) + moved);
+  }
+}
+
 /// Rows of whole panels, of the last of which only `columns` are stored.
 template <class Isa, int Rows, int Panels>
 MODELWHEEL_NOINLINE void byte_tile(const ByteRows<typename Isa::Left> &rows, const std::int8_t *panels,
@@ -84,6 +103,9 @@ MODELWHEEL_NOINLINE void byte_tile(const ByteRows<typename Isa::Left> &rows, con
       MODELWHEEL_UNROLL
       for (int i = 0; i < Rows; ++i) Isa::add(sums[i][v], row[i], weights);
     }
+  }
+  if constexpr (Isa::kParts == 1) {
+    if (rows.out_n == 1 && columns >= Panels * kPanel) return store_tile<Isa, Rows, Panels>(rows, panels, sums);
   }
   alignas(64) std::int32_t parts[Rows][Panels * kPanel * Isa::kParts];
   MODELWHEEL_UNROLL
@@ -119,17 +141,18 @@ template <class Isa>
 void byte_columns(const ByteRows<typename Isa::Left> &rows, std::int64_t m, const std::int8_t *panels, std::int64_t n) {
   const std::int64_t panel = byte_panel(rows.depth);
   ByteRows<typename Isa::Left> part = rows;
-  while (n > 0) {
-    const bool many = n > (Isa::kPanels - 1) * kPanel;
-    if (many)
-      byte_tiles<Isa, Isa::kRows, Isa::kPanels>(part, m, panels, n);
-    else
-      byte_tiles<Isa, Isa::kRows, 1>(part, m, panels, n);
-    const std::int64_t done = many ? Isa::kPanels : 1;
+  const auto next = [&](auto tiles, std::int64_t done) {
+    tiles(part, m, panels, n);
     panels += done * panel;
     part.out += done * kPanel * part.out_n;
     n -= done * kPanel;
-  }
+  };
+  // Tiles of fewer panels have more rows, so that as many sums do not wait for each other.
+  constexpr int kFew = Isa::kPanels > 2 ? 2 : 1;
+  while (n > (Isa::kPanels - 1) * kPanel) next(byte_tiles<Isa, Isa::kRows, Isa::kPanels>, Isa::kPanels);
+  if constexpr (kFew > 1)
+    while (n > kPanel) next(byte_tiles<Isa, Isa::kFewRows, kFew>, kFew);
+  while (n > 0) next(byte_tiles<Isa, Isa::kOneRows, 1>, 1);
 }
 
 /// `Lanes` bytes as the instructions read them.
@@ -210,6 +233,23 @@ MODELWHEEL_INLINE void multiply_rows(const Rows &rows, std::int64_t n, const std
   if (has_vnni()) return multiply_rows_by<BytesVnni>(rows, n, panels, sums, scratch);
 #endif
   multiply_rows_by<Bytes>(rows, n, panels, sums, scratch);
+}
+
+/// Multiplies rows by weights [k, n] that are not in panels, which is rare: other readers of them need them as they are.
+template <class Rows, class Sums>
+MODELWHEEL_NOINLINE void multiply_unpacked(const Rows &rows, std::int64_t n, const std::int8_t *weights,
+                                           const Sums &sums, void *scratch) {
+  auto *const row = static_cast<Bytes::Left *>(scratch);
+  for (std::int64_t i = 0; i < rows.m; ++i) {
+    rows.template pack<Bytes>(i, 1, row);
+    std::int32_t *const out = sums.at(i);
+    for (std::int64_t j = 0; j < n; ++j) {
+      std::uint32_t sum = 0;
+      for (std::int64_t k = 0; k < rows.k; ++k) sum += static_cast<std::uint32_t>(row[k] * weights[k * n + j]);
+      out[j * sums.step_n] = static_cast<std::int32_t>(sum);
+    }
+    sums.finish(i, 1);
+  }
 }
 
 /// Computes a product with the instructions of `Isa`; see `multiply_rows_by`.

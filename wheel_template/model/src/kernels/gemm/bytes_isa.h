@@ -22,7 +22,8 @@ inline constexpr int kQuad = 4;
 
 // Each of these has: `Left`, an element of lhs as it is packed, from an 8-bit integer; `Sums`, a vector of sums of
 // kColumns columns, kParts neighbouring lanes of which are added up in the end; `Quads`, kColumns columns of weights;
-// `Row`, four elements of a row for all columns. `kMoved` says that lhs is moved by 128, to be unsigned.
+// `Row`, four elements of a row for all columns. Tiles have kRows rows of kPanels panels, kFewRows of two, or kOneRows of
+// one. `kMoved` says that lhs is moved by 128, to be unsigned.
 
 #if defined(__AVX512BW__)
 /// AVX512-VNNI: unsigned times signed. The instruction is written as assembly, as the compiler may use it nowhere else.
@@ -32,7 +33,7 @@ struct BytesVnni {
   using Quads = __m512i;
   using Row = __m512i;
   static constexpr int kColumns = 16, kParts = 1;
-  static constexpr int kRows = 6, kPanels = 4;
+  static constexpr int kRows = 6, kFewRows = 8, kOneRows = 12, kPanels = 4;
   static constexpr bool kMoved = true;
 
   static MODELWHEEL_INLINE Left left(std::int8_t value) {
@@ -67,7 +68,7 @@ struct BytesPairs {
     sums = _mm512_add_epi32(sums, _mm512_madd_epi16(row, quads));
   }
   static MODELWHEEL_INLINE void store(std::int32_t *to, Sums sums) { _mm512_storeu_si512(to, sums); }
-  static constexpr int kColumns = 8, kRows = 6, kPanels = 2;
+  static constexpr int kColumns = 8, kRows = 6, kOneRows = 6, kPanels = 2;
 #elif defined(__AVX2__)
   using Sums = __m256i;
   static MODELWHEEL_INLINE Sums zero() { return _mm256_setzero_si256(); }
@@ -81,7 +82,7 @@ struct BytesPairs {
   static MODELWHEEL_INLINE void store(std::int32_t *to, Sums sums) {
     _mm256_storeu_si256(reinterpret_cast<__m256i *>(to), sums);
   }
-  static constexpr int kColumns = 4, kRows = 3, kPanels = 1;
+  static constexpr int kColumns = 4, kRows = 3, kOneRows = kRows, kPanels = 1;
 #else
   using Sums = __m128i;
   static MODELWHEEL_INLINE Sums zero() { return _mm_setzero_si128(); }
@@ -96,7 +97,7 @@ struct BytesPairs {
   static MODELWHEEL_INLINE void store(std::int32_t *to, Sums sums) {
     _mm_storeu_si128(reinterpret_cast<__m128i *>(to), sums);
   }
-  static constexpr int kColumns = 2, kRows = 1, kPanels = 1;
+  static constexpr int kColumns = 2, kRows = 1, kOneRows = kRows, kPanels = 1;
 #endif
   using Quads = Sums;
   using Row = Sums;
@@ -133,7 +134,7 @@ struct BytesNeon {
   static constexpr int kColumns = 2, kParts = 2, kRows = 3;
 #endif
   using Row = Quads;
-  static constexpr int kPanels = 1;
+  static constexpr int kOneRows = kRows, kPanels = 1;
   static constexpr bool kMoved = false;
 
   static MODELWHEEL_INLINE Left left(std::int8_t value) { return value; }

@@ -57,7 +57,7 @@ class Whole:
         numbers, zero = self.numbers, self.zero
         wide = None if zero is None else e.convert(zero, INT32)
         if numbers.dtype != _INT8:
-            numbers = e.convert(e.convert(numbers, INT32) - 128, np.int8)
+            numbers = _moved(numbers)
             wide = numbers.builder.constant(-128, INT32) if wide is None else wide - 128
         if wide is None or wide.known is None:
             return Whole(numbers, wide)
@@ -80,6 +80,44 @@ class Dequantized(Value):
         """A value of which that is known."""
         own = {one.name: getattr(value, one.name) for one in fields(Value)}
         return cls(**own, whole=whole, scale=scale)
+
+
+@dataclass(frozen=True, eq=False)
+class Quantized(Value):
+    """8-bit integers that are computed once, whoever reads them."""
+
+    signed: Value = field(kw_only=True)
+    """They, less 128 if they are unsigned."""
+
+
+def kept(numbers: Value) -> Value:
+    """8-bit integers as a value in memory, which XLA does not compute again for each of its readers.
+
+    Windows of one element each are that for XLA; the compiler leaves them out (`stablehlo/canonical/kept_bytes.py`).
+    """
+    size = numbers.size
+    if numbers.dtype not in _BYTES or numbers.known is not None or not numbers.rank or not size:
+        return numbers
+    if numbers.builder.regions:
+        return numbers
+    signed = _moved(numbers)
+    last = [2 if axis == numbers.rank - 1 else 1 for axis in numbers.axes]
+    pads = [(0, 1) if extent == 2 else (0, 0) for extent in last]
+    signed = r.reduce_window(signed, "maximum", last, last, pads, spread=last)
+    value = signed
+    if numbers.dtype != _INT8:
+        value = e.convert(e.convert(signed, INT32) + 128, numbers.dtype)
+    own = {one.name: getattr(value, one.name) for one in fields(Value)}
+    return Quantized(**own, signed=signed)
+
+
+def _moved(numbers: Value) -> Value:
+    """8-bit integers as signed ones, less 128 if they are not."""
+    if isinstance(numbers, Quantized):
+        return numbers.signed
+    if numbers.dtype == _INT8:
+        return numbers
+    return e.convert(e.convert(numbers, INT32) - 128, np.int8)
 
 
 def dequantized_product(x: Value, y: Value, *, transposed: bool = False) -> Value | None:

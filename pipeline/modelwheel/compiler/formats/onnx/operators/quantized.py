@@ -11,7 +11,15 @@ from ....stablehlo.writer import pointwise as e
 from ....stablehlo.writer import reducing as r
 from ....stablehlo.writer import reshaping as s
 from ....stablehlo.writer.mlir_types import FLOAT32, INT32, DType, is_float, is_integer
-from .integer_products import Dequantized, Whole, integer_convolution, integer_product, less
+from .integer_products import (
+    Dequantized,
+    Quantized,
+    Whole,
+    integer_convolution,
+    integer_product,
+    kept,
+    less,
+)
 from .onnx_node import Node, Result, operator
 
 _LIMITS: dict[DType, tuple[int, int]] = {
@@ -91,7 +99,7 @@ def quantize_linear(node: Node) -> Result:
         zero = along(zero, x, axis, block)
     if x.dtype == INT32:
         x = e.convert(x, scale.dtype)
-    return quantize(x, along(scale, x, axis, block), zero, dtype)
+    return kept(quantize(x, along(scale, x, axis, block), zero, dtype))
 
 
 @operator("DequantizeLinear")
@@ -103,8 +111,11 @@ def dequantize_linear(node: Node) -> Result:
     dtype = np.dtype(helper.tensor_dtype_to_np_dtype(kind)) if kind else scale.dtype
     zero = None if zero is None else along(zero, x, axis, block)
     scale = along(scale, x, axis, block)
-    values = dequantize(x, scale, zero, dtype)
-    return Dequantized.of(values, Whole(x, zero), scale) if x.dtype.itemsize == 1 else values
+    if not isinstance(x, Quantized):
+        values = dequantize(x, scale, zero, dtype)
+        return Dequantized.of(values, Whole(x, zero), scale) if x.dtype.itemsize == 1 else values
+    whole = Whole(x, zero).signed()
+    return Dequantized.of(dequantize(whole.numbers, scale, whole.zero, dtype), whole, scale)
 
 
 def scale_of_range(x: Value) -> tuple[Value, Value]:
@@ -123,7 +134,7 @@ def dynamic_quantize_linear(node: Node) -> Result:
     x = node.input(0)
     scale, point = scale_of_range(x)
     zero = e.convert(point, np.uint8)
-    return [saturate(x / scale, zero, np.dtype(np.uint8)), scale, zero]
+    return [kept(saturate(x / scale, zero, np.dtype(np.uint8))), scale, zero]
 
 
 # --- products -------------------------------------------------------------------------------------
@@ -172,7 +183,7 @@ def requantize(x: Value, scale: Value, zero: Value) -> Value:
     wide = FLOAT32 if scale.dtype.itemsize < 4 else scale.dtype
     result = e.convert(x, wide) * e.convert(scale, wide)
     zero_ = s.reshape(zero, []) if zero.size == 1 else zero
-    return saturate(result, zero_, zero.dtype)
+    return kept(saturate(result, zero_, zero.dtype))
 
 
 @operator("ConvInteger")
