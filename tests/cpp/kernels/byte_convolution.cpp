@@ -43,13 +43,15 @@ std::int32_t sum_of(const Convolution &c, const std::int64_t (&at)[4], std::int6
     for (std::int64_t y = 0; y < axis[1].kernel_size; ++y)
       for (std::int64_t x = 0; x < axis[2].kernel_size; ++x)
         for (std::int64_t f = 0; f < c.in_features; ++f) {
+          if (c.groups > 1 && f != feature) continue;
           const std::int64_t under[kAxes] = {element_under(axis[0], at[1], z), element_under(axis[1], at[2], y),
                                              element_under(axis[2], at[3], x)};
           std::int64_t from = at[0] * c.in_batch + f * c.in_feature;
           for (int a = 0; a < kAxes; ++a) from += under[a] * axis[a].in_step;
           const bool inside = under[0] >= 0 && under[1] >= 0 && under[2] >= 0;
           const std::int8_t weight =
-              kernel[z * axis[0].tap_step + y * axis[1].tap_step + x * axis[2].tap_step + f * c.kernel_in + feature];
+              kernel[z * axis[0].tap_step + y * axis[1].tap_step + x * axis[2].tap_step +
+                     (c.groups > 1 ? 0 : f * c.kernel_in) + feature];
           sum += (inside ? in[from] : padding) * weight;
         }
   return sum;
@@ -89,14 +91,55 @@ void check_all(Random &random, Convolution c) {
   check_sums(c, in, kernel, padding, out);
 }
 
+/// A filter for each feature, along at most two axes.
+Convolution random_depthwise(Random &random) {
+  const std::int64_t rank = random.integer(1, 2);
+  Convolution c = random_convolution(random, rank);
+  const std::int64_t features = c.in_spatial[rank - 1] / c.in_feature;
+  c.in_feature = 1;
+  c.in_features = c.out_features = c.groups = features < 2 ? 2 : features;
+  c.kernel_in = c.in_features;
+  std::int64_t in_step = c.in_features, kernel_step = c.in_features;
+  for (std::int64_t d = rank - 1; d >= 0; --d) {
+    if (random.chance(50)) c.kernel_size[d] = random.pick({3, 5});
+    if (random.chance(30)) c.in_size[d] = random.integer(10, 40), c.out_size[d] = random.integer(10, 40);
+    c.in_spatial[d] = in_step, c.kernel_spatial[d] = kernel_step;
+    in_step *= c.in_size[d], kernel_step *= c.kernel_size[d];
+  }
+  c.in_batch = in_step;
+  return c;
+}
+
+void check_depthwise(Random &random, const Convolution &c) {
+  const std::int64_t taps = window_depth(c) / c.in_features;
+  Buffer<std::int8_t> in(c.batch * c.in_batch), kernel(taps * c.in_features);
+  in.fill(random);
+  kernel.fill(random);
+  if (random.chance(20))
+    for (std::int8_t &value : in) value = -128;
+  if (random.chance(20))
+    for (std::int8_t &value : kernel) value = -128;
+  const std::int8_t padding = random.pick({std::int8_t{-128}, std::int8_t{127}, static_cast<std::int8_t>(random.bits())});
+  Buffer<std::int32_t> out(count_outputs(c) * c.out_features);
+  Buffer<char> scratch(static_cast<std::int64_t>(byte_convolution_scratch<std::int8_t, std::int32_t>(c)));
+  byte_convolution<std::int8_t, std::int32_t, true>(c, padding, in.data(), kernel.data(), out.data(), scratch.data());
+  check_sums(c, in, kernel, padding, out);
+}
+
 }  // namespace
 
 KERNEL_INSTANCES(byte_convolution<std::int8_t, std::int32_t>)
+KERNEL_INSTANCES(byte_convolution<std::int8_t, std::int32_t, true>)
 
 KERNEL_TEST(convolutions_of_bytes) {
   Random random(1);
   for (const std::int64_t rank : {1, 2, 3})
     for (int i = 0; i < 150; ++i) check_all(random, random_convolution(random, rank));
+}
+
+KERNEL_TEST(depthwise_convolutions_of_bytes) {
+  Random random(1);
+  for (int i = 0; i < 300; ++i) check_depthwise(random, random_depthwise(random));
 }
 
 }  // namespace modelwheel::MODELWHEEL_LEVEL

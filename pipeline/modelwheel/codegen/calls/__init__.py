@@ -31,7 +31,7 @@ CALLS: Mapping[type[ops.Op], Call] = {
     ops.Kernel: Call(kernel.write),
     ops.Dot: Call(dot.write, dot.library),
     ops.Convolution: Call(convolution.write, convolution.library),
-    ops.ByteLayer: Call(byte_layers.write),
+    ops.ByteLayer: Call(byte_layers.write, byte_layers.library),
     ops.Strips: Call(strips.write, strips.library),
     ops.Pooling: Call(reductions.write_pooling, reductions.pooling_library),
     ops.VolumePooling: Call(reductions.write_volume_pooling, reductions.pooling_library),

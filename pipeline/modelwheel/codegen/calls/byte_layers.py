@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ...program.expr import Operation
-from ...program.ops import ByteLayer, Dot
+from ...program.ops import ByteLayer, Convolution, Dot
 from ...program.spatial_axes import SpatialExtents, axes_in_use
 from ...program.steps import Step
 from ...program.strip_layers import products
 from ...program.view import View
-from ..cpp import INDENT, braces, elements, pointer, struct_of
+from ..cpp import INDENT, braces, cpp_bool, elements, pointer, struct_of
 from ..scalars import TYPED_LANES, UNROLLED, write_expression
 from ..tables import convolution_values, dot_values
 from ..writer import StepWriter
+from .convolution import of_bytes
 from .products import packed
 
 
@@ -25,11 +26,12 @@ def write(writer: StepWriter, step: Step, op: ByteLayer) -> Iterator[str]:
     weights = packed(writer, product)
     if isinstance(op.layer, Dot):
         table = writer.table("Dot", dot_values(product, op.layer, weights))
-        axis, padding = "Dot::m", 0
+        axis, padding, depthwise = "Dot::m", 0, "false"
     else:
         axes = axes_in_use([SpatialExtents.of(op.layer, product)])
         table = writer.table("Convolution", convolution_values(product, op.layer, axes, weights))
         axis, padding = "Convolution::batch", op.layer.padding
+        depthwise = cpp_bool(op.layer.feature_groups > 1)
     scratch = writer.needs("convolution/byte_layer.h", f"byte_layer_scratch({table})")
     shape = writer.shape(step, table, axis)
     planes = [_plane(view) for view in reads]
@@ -38,8 +40,14 @@ def write(writer: StepWriter, step: Step, op: ByteLayer) -> Iterator[str]:
     yield f"{INDENT}const Plane<const char> reads[] = {braces(planes or ['{nullptr, 0}'])};"
     yield f"{INDENT}const Plane<char> write = {_plane(written)};"
     source, kernel = elements(step.inputs["input"]), elements(step.inputs["kernel"])
-    yield f"{INDENT}byte_layer<{name}>({shape}, {padding}, {source}, {kernel}, reads, write, {scratch});"
+    yield f"{INDENT}byte_layer<{name}, {depthwise}>({shape}, {padding}, {source}, {kernel}, reads, write, {scratch});"
     yield "}"
+
+
+def library(step: Step) -> Iterator[str]:
+    """Kernels of its convolution."""
+    assert isinstance(step.op, ByteLayer)
+    return of_bytes(step.op.layer) if isinstance(step.op.layer, Convolution) else iter(())
 
 
 def _plane(view: View) -> str:

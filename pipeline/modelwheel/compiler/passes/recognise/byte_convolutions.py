@@ -11,14 +11,19 @@ order.
 
 from __future__ import annotations
 
+import math
+
 from ....program import ops
 from ...ir.graph import Graph, Node
+from ...ir.hlo import Instruction
 from ...ir.match import row_major, view_of
 from ...ir.product_ops import convolution_op
 from ..match.byte_sources import WIDE, Bytes, ByteSource, is_whole
 from .kernel_calls import KernelCall
 
 _MAX_RANK = 3
+_MOST_TAPS = 512
+"""Of filters for one feature: `kMostByteTaps` in `kernels/convolution/byte_depthwise.h`."""
 
 
 def byte_convolution(graph: Graph, node: Node) -> Node | None:
@@ -34,7 +39,7 @@ def byte_convolution(graph: Graph, node: Node) -> Node | None:
         and row_major(*shapes)
         and 1 <= len(axes.input_spatial) <= _MAX_RANK
         and instruction.batch_groups == 1
-        and instruction.feature_groups == 1
+        and _has_method(instruction)
         and call.is_whole
         and all(all(shape.dimensions) for shape in shapes)
     )
@@ -53,6 +58,16 @@ def byte_convolution(graph: Graph, node: Node) -> Node | None:
         source, padded = ByteSource(bytes_.behind(call.typed(0, shapes[0])) or source.operand), op
     roles = {"input": source.operand, "kernel": weights}
     return call.replaced(padded, roles, view_of(instruction.shape, call.place))
+
+
+def _has_method(instruction: Instruction) -> bool:
+    """Whether it has one group, or a filter for each feature along at most two axes, which floats add up exactly."""
+    kernel, axes = instruction.operands[1].shape.dimensions, instruction.convolution
+    assert axes is not None
+    groups = instruction.feature_groups
+    taps = math.prod(kernel[axis] for axis in axes.kernel_spatial)
+    alone = groups == kernel[axes.kernel_output_feature] and kernel[axes.kernel_input_feature] == 1
+    return groups == 1 or (alone and len(axes.kernel_spatial) < _MAX_RANK and taps <= _MOST_TAPS)
 
 
 def _is_features_last(op: ops.Convolution) -> bool:

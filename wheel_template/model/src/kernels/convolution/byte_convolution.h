@@ -4,6 +4,7 @@
 // multiplied by the kernel in panels (gemm/bytes.h).
 #pragma once
 
+#include "kernels/convolution/byte_depthwise.h"
 #include "kernels/convolution/shape.h"
 #include "kernels/gemm/bytes.h"
 
@@ -117,26 +118,34 @@ struct WindowRows {
 
   template <class Isa>
   MODELWHEEL_INLINE void fill(typename Isa::Left *to, std::int64_t n) const {
-    for (std::int64_t k = 0; k < n; ++k) to[k] = Isa::left(padding);
+    for (std::int64_t i = 0; i < n; ++i) to[i] = Isa::left(padding);
   }
 };
 
 /// Bytes of scratch memory that `byte_convolution` needs.
 template <class In, class Out>
 constexpr std::size_t byte_convolution_scratch(const Convolution &c) {
-  return byte_scratch(count_outputs(c), window_depth(c));
+  return c.groups > 1 ? byte_depthwise_scratch(c) : byte_scratch(count_outputs(c), window_depth(c));
 }
 
-/// Computes a convolution of one group, whose kernel has features last, or is in panels, whose input is not dilated and whose result is
+/// Computes sums and what follows them; see `byte_convolution`.
+template <bool kDepthwise, class Sums>
+void compute_sums(const Convolution &c, std::int8_t padding, const std::int8_t *in, const std::int8_t *kernel,
+                  const Sums &sums, void *scratch) {
+  if constexpr (kDepthwise)
+    byte_depthwise(c, padding, in, kernel, sums, scratch);
+  else
+    multiply(WindowRows(c, in, padding), c.out_features, c.panel, kernel, sums, scratch);
+}
+
+/// Computes a convolution of one group or, `kDepthwise`, with a filter for each feature, whose kernel has features last or is in panels, whose input is not dilated and whose result is
 /// dense, with features last. `scratch` has byte_convolution_scratch(c) bytes and is 64-byte aligned. Outside of
 /// images, all elements are `padding`.
-template <class In, class Out>
+template <class In, class Out, bool kDepthwise = false>
 void byte_convolution(const Convolution &c, std::int8_t padding, const In *in, const In *kernel, Out *out,
                       void *scratch) {
-  const WindowRows rows(c, in, padding);
   const StoredSums sums{out, c.out_features, 1};
-  if (c.panel == 0) return multiply_unpacked(rows, c.out_features, kernel, sums, scratch);
-  multiply_rows(rows, c.out_features, kernel, sums, scratch);
+  compute_sums<kDepthwise>(c, padding, in, kernel, sums, scratch);
 }
 
 }  // namespace modelwheel::MODELWHEEL_LEVEL

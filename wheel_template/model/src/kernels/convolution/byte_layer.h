@@ -54,32 +54,38 @@ constexpr std::int64_t depth_of(const Convolution &c) { return window_depth(c); 
 constexpr std::int64_t columns_of(const Dot &d) { return d.n; }
 constexpr std::int64_t columns_of(const Convolution &c) { return c.out_features; }
 
-inline MatrixRows rows_in(const Dot &d, std::int8_t, const std::int8_t *in) {
-  return {d.m, d.k, d.lhs_m, d.lhs_k, in};
+/// Rows of sums that are in scratch memory at a time.
+constexpr std::int64_t rows_at_once(const Dot &d) { return byte_rows(d.m, d.k); }
+constexpr std::int64_t rows_at_once(const Convolution &c) {
+  if (c.groups > 1) return depthwise_lines(c) * axes_of(c).axis[kAxes - 1].out_size;
+  return byte_rows(rows_of(c), depth_of(c));
 }
-inline WindowRows rows_in(const Convolution &c, std::int8_t padding, const std::int8_t *in) { return {c, in, padding}; }
+
+constexpr std::size_t sums_scratch(const Dot &d) { return byte_scratch(d.m, d.k); }
+constexpr std::size_t sums_scratch(const Convolution &c) { return byte_convolution_scratch<std::int8_t, std::int32_t>(c); }
 
 /// Bytes of scratch memory that `byte_layer` needs.
 template <class Shape>
 constexpr std::size_t byte_layer_scratch(const Shape &shape) {
-  const std::int64_t rows = byte_rows(rows_of(shape), depth_of(shape));
-  return byte_scratch(rows_of(shape), depth_of(shape)) + scratch_bytes<std::int32_t>(rows * columns_of(shape));
+  return sums_scratch(shape) + scratch_bytes<std::int32_t>(rows_at_once(shape) * columns_of(shape));
 }
 
-/// Computes a layer: `Shape` is a Dot or a Convolution, of which outside of images all elements are `padding`.
+/// Computes sums and what follows them.
+template <bool, class Sums>
+void compute_sums(const Dot &d, std::int8_t, const std::int8_t *in, const std::int8_t *weights, const Sums &sums,
+                  void *scratch) {
+  multiply(MatrixRows{d.m, d.k, d.lhs_m, d.lhs_k, in}, d.n, d.panel, weights, sums, scratch);
+}
+
+/// Computes a layer: `Shape` is a Dot or a Convolution; see `byte_convolution`.
 /// `scratch` has byte_layer_scratch(shape) bytes and is 64-byte aligned. What is written is apart from what is read.
-template <class Code, class Shape>
+template <class Code, bool kDepthwise, class Shape>
 MODELWHEEL_NOINLINE void byte_layer(const Shape &shape, std::int8_t padding, const std::int8_t *in,
                                     const std::int8_t *kernel, const Plane<const char> *reads, Plane<char> write,
                                     void *scratch) {
   char *const memory = static_cast<char *>(scratch);
-  const std::size_t packed = byte_scratch(rows_of(shape), depth_of(shape));
-  const CodeSums<Code> sums{reinterpret_cast<std::int32_t *>(memory + packed), reads, write};
-  const auto rows = rows_in(shape, padding, in);
-  if (shape.panel == 0)
-    multiply_unpacked(rows, columns_of(shape), kernel, sums, scratch);
-  else
-    multiply_rows(rows, columns_of(shape), kernel, sums, scratch);
+  const CodeSums<Code> sums{reinterpret_cast<std::int32_t *>(memory + sums_scratch(shape)), reads, write};
+  compute_sums<kDepthwise>(shape, padding, in, kernel, sums, scratch);
 }
 
 }  // namespace modelwheel::MODELWHEEL_LEVEL

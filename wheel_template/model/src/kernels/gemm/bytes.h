@@ -252,6 +252,16 @@ MODELWHEEL_NOINLINE void multiply_unpacked(const Rows &rows, std::int64_t n, con
   }
 }
 
+/// Multiplies rows by weights, which are in panels unless `panel` is 0.
+template <class Rows, class Sums>
+MODELWHEEL_INLINE void multiply(const Rows &rows, std::int64_t n, std::int64_t panel, const std::int8_t *weights,
+                                const Sums &sums, void *scratch) {
+  if (panel == 0)
+    multiply_unpacked(rows, n, weights, sums, scratch);
+  else
+    multiply_rows(rows, n, weights, sums, scratch);
+}
+
 /// Computes a product with the instructions of `Isa`; see `multiply_rows_by`.
 template <class Isa>
 void multiply_bytes_by(const ByteProduct &p, const std::int8_t *lhs, const std::int8_t *panels, std::int32_t *out,

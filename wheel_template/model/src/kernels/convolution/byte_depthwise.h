@@ -1,0 +1,140 @@
+// src/kernels/convolution/byte_depthwise.h - depthwise convolutions of 8-bit integers, summed in 32 bits.
+//
+// Instructions for bytes add up neighbouring products, of which a filter for a single feature has none. So some lines of
+// the input become floats, which hold every sum exactly, and are convolved by the kernels for floats while they are in
+// cache. What is outside of images is taken out first: the padding of floats is 0.
+#pragma once
+
+#include "kernels/convolution/depthwise.h"
+#include "kernels/elementwise/typed.h"
+
+namespace modelwheel::MODELWHEEL_LEVEL {
+
+/// Most taps of a filter whose sums floats hold exactly: products are below 2^15, and sums must be up to 2^24.
+inline constexpr std::int64_t kMostByteTaps = 512;
+
+/// Lines of outputs whose inputs and sums stay in cache.
+constexpr std::int64_t depthwise_lines(const Convolution &c) {
+  constexpr std::int64_t kBytes = 128 * 1024;
+  const Axes axes = axes_of(c);
+  const Axis &y = axes.axis[1], &x = axes.axis[2];
+  const std::int64_t line = c.in_features * static_cast<std::int64_t>(sizeof(float));
+  const std::int64_t each = line * (y.stride * x.in_size + x.out_size);
+  const std::int64_t before = line * (y.kernel_size - 1) * y.kernel_dilation * x.in_size;
+  return smaller_of(y.out_size, larger_of((kBytes - before) / larger_of(each, std::int64_t{1}), std::int64_t{1}));
+}
+
+/// The input, as dense floats, and the result of some lines of outputs of one image.
+struct DepthwiseLines {
+  Convolution c;
+  /// The first line of the input, and how many there are.
+  Range in;
+};
+
+constexpr DepthwiseLines depthwise_part(const Convolution &c, Range lines) {
+  const Axes axes = axes_of(c);
+  const Axis &y = axes.axis[1], &x = axes.axis[2];
+  const Range spanned = input_range(y, lines);
+  const std::int64_t begin = larger_of(smaller_of(spanned.begin, y.in_size), std::int64_t{0});
+  const std::int64_t end = larger_of(smaller_of(spanned.end, y.in_size), begin);
+  const std::int64_t f = c.in_features;
+  Convolution part{};
+  part.batch = 1, part.groups = part.in_features = part.out_features = f, part.rank = 2;
+  const Axis *const both[] = {&y, &x};
+  for (int d = 0; d < 2; ++d) {
+    const Axis &a = *both[d];
+    part.in_size[d] = a.in_size, part.kernel_size[d] = a.kernel_size, part.out_size[d] = a.out_size;
+    part.stride[d] = a.stride, part.pad_low[d] = a.pad_low;
+    part.kernel_dilation[d] = a.kernel_dilation, part.base_dilation[d] = 1;
+  }
+  part.in_size[0] = end - begin, part.out_size[0] = length(lines);
+  part.pad_low[0] = begin - window_start(y, lines.begin);
+  part.in_feature = part.kernel_out = part.out_feature = 1;
+  part.kernel_in = f;
+  part.in_spatial[1] = part.kernel_spatial[1] = part.out_spatial[1] = f;
+  part.in_spatial[0] = f * x.in_size, part.kernel_spatial[0] = f * x.kernel_size, part.out_spatial[0] = f * x.out_size;
+  part.in_batch = part.in_spatial[0] * part.in_size[0], part.out_batch = part.out_spatial[0] * part.out_size[0];
+  return {part, {begin, end}};
+}
+
+/// Most lines of the input that some lines of outputs need.
+constexpr std::int64_t depthwise_inputs(const Convolution &c) {
+  const Axes axes = axes_of(c);
+  const Axis &y = axes.axis[1];
+  return smaller_of((depthwise_lines(c) - 1) * y.stride + (y.kernel_size - 1) * y.kernel_dilation + 1, y.in_size);
+}
+
+/// Bytes of scratch memory of `byte_depthwise`.
+constexpr std::size_t byte_depthwise_scratch(const Convolution &c) {
+  const Axes axes = axes_of(c);
+  const std::int64_t taps = axes.axis[1].kernel_size * axes.axis[2].kernel_size;
+  return scratch_bytes<float>(taps * c.in_features) + scratch_bytes<std::int32_t>(c.in_features) +
+         scratch_bytes<float>(depthwise_inputs(c) * axes.axis[2].in_size * c.in_features) +
+         convolve_depthwise_scratch<float>(depthwise_part(c, {0, depthwise_lines(c)}).c);
+}
+
+/// Bytes less `less`, as floats.
+inline void floats_of(const std::int8_t *from, std::int64_t n, std::int32_t less, float *to) {
+  constexpr int kVector = kLanes<float>;
+  std::int64_t i = 0;
+  for (; i + kVector <= n; i += kVector)
+    store<float, kVector>(to + i, converted<float, kVector>(
+                                      converted<std::int32_t, kVector>(load<std::int8_t, kVector>(from + i)) -
+                                      splat<std::int32_t, kVector>(less)));
+  for (; i < n; ++i) to[i] = static_cast<float>(from[i] - less);
+}
+
+/// Whole floats plus what all outputs of a feature have more, as integers in their place.
+inline void integers_of(float *sums, std::int64_t rows, std::int64_t features, const std::int32_t *more) {
+  constexpr int kVector = kLanes<float>;
+  for (std::int64_t i = 0; i < rows; ++i, sums += features) {
+    auto *const out = reinterpret_cast<std::int32_t *>(sums);
+    std::int64_t j = 0;
+    for (; j + kVector <= features; j += kVector)
+      store<std::int32_t, kVector>(out + j, converted<std::int32_t, kVector>(load<float, kVector>(sums + j)) +
+                                                load<std::int32_t, kVector>(more + j));
+    for (; j < features; ++j) {
+      float sum;
+      std::memcpy(&sum, sums + j, sizeof sum);
+      const std::int32_t whole = static_cast<std::int32_t>(sum) + more[j];
+      std::memcpy(sums + j, &whole, sizeof whole);
+    }
+  }
+}
+
+/// Computes a convolution in each feature by itself along at most two axes; see `byte_convolution`. The kernel has
+/// features last, and `sums` says where rows of sums go and what follows them.
+template <class Sums>
+void byte_depthwise(const Convolution &c, std::int8_t padding, const std::int8_t *in, const std::int8_t *kernel,
+                    const Sums &sums, void *memory) {
+  const Axes axes = axes_of(c);
+  const Axis &y = axes.axis[1], &x = axes.axis[2];
+  const std::int64_t f = c.in_features, taps = y.kernel_size * x.kernel_size, most = depthwise_lines(c);
+  Scratch scratch(memory);
+  auto *const filters = scratch.take<float>(taps * f);
+  auto *const more = scratch.take<std::int32_t>(f);
+  auto *const images = scratch.take<float>(depthwise_inputs(c) * x.in_size * f);
+  void *const own = scratch.take<char>(0);
+  floats_of(kernel, taps * f, 0, filters);
+  for (std::int64_t j = 0; j < f; ++j) {
+    std::int32_t sum = 0;
+    for (std::int64_t t = 0; t < taps; ++t) sum += kernel[t * f + j];
+    more[j] = sum * padding;
+  }
+  for (std::int64_t image = 0, row = 0; image < c.batch; ++image, in += c.in_batch)
+    for (std::int64_t first = 0; first < y.out_size; first += most) {
+      const DepthwiseLines part = depthwise_part(c, {first, smaller_of(first + most, y.out_size)});
+      float *to = images;
+      for (std::int64_t line = part.in.begin; line < part.in.end; ++line)
+        for (std::int64_t i = 0; i < x.in_size; ++i, to += f)
+          floats_of(in + line * y.in_step + i * x.in_step, f, padding, to);
+      auto *const out = reinterpret_cast<float *>(sums.at(row));
+      convolve_depthwise<float>(part.c, images, filters, out, own, nullptr);
+      const std::int64_t rows = part.c.out_size[0] * x.out_size;
+      integers_of(out, rows, f, more);
+      sums.finish(row, rows);
+      row += rows;
+    }
+}
+
+}  // namespace modelwheel::MODELWHEEL_LEVEL
