@@ -49,9 +49,8 @@ std::int32_t sum_of(const Convolution &c, const std::int64_t (&at)[4], std::int6
           std::int64_t from = at[0] * c.in_batch + f * c.in_feature;
           for (int a = 0; a < kAxes; ++a) from += under[a] * axis[a].in_step;
           const bool inside = under[0] >= 0 && under[1] >= 0 && under[2] >= 0;
-          const std::int8_t weight =
-              kernel[z * axis[0].tap_step + y * axis[1].tap_step + x * axis[2].tap_step +
-                     (c.groups > 1 ? 0 : f * c.kernel_in) + feature];
+          const std::int8_t weight = kernel[z * axis[0].tap_step + y * axis[1].tap_step + x * axis[2].tap_step +
+                                            (c.groups > 1 ? 0 : f * c.kernel_in) + feature];
           sum += (inside ? in[from] : padding) * weight;
         }
   return sum;
@@ -119,7 +118,8 @@ void check_depthwise(Random &random, const Convolution &c) {
     for (std::int8_t &value : in) value = -128;
   if (random.chance(20))
     for (std::int8_t &value : kernel) value = -128;
-  const std::int8_t padding = random.pick({std::int8_t{-128}, std::int8_t{127}, static_cast<std::int8_t>(random.bits())});
+  const std::int8_t padding =
+      random.pick({std::int8_t{-128}, std::int8_t{127}, static_cast<std::int8_t>(random.bits())});
   Buffer<std::int32_t> out(count_outputs(c) * c.out_features);
   Buffer<char> scratch(static_cast<std::int64_t>(byte_convolution_scratch<std::int8_t, std::int32_t>(c)));
   byte_convolution<std::int8_t, std::int32_t, true>(c, padding, in.data(), kernel.data(), out.data(), scratch.data());

@@ -21,7 +21,7 @@ from ..ir.graph import Graph, Node, Operand
 from ..ir.hlo import DotNumbers, Instruction
 from ..ir.match import behind_bitcasts, same_layout, view_of
 from ..ir.product_ops import dot_op
-from .match.byte_sources import BYTE, WIDE, Bytes, is_whole, read_through
+from .match.byte_sources import BYTE, WIDE, Bytes, is_whole
 from .recognise.byte_convolutions import byte_convolution
 from .recognise.kernel_calls import KernelCall
 
@@ -39,8 +39,7 @@ class NarrowProducts:
             if new is not None:
                 graph.replace([node], new)
                 narrowed += 1
-        # What else reads a copy of bytes: the windows are there for products alone.
-        return narrowed + sum(read_through(graph, node) for node in list(graph.walk()))
+        return narrowed
 
 
 def _narrowed(graph: Graph, node: Node) -> Node | None:

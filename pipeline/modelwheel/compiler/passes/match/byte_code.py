@@ -72,7 +72,7 @@ class ByteCode:
         return numbers[expression.results[0]]
 
     def finished(self, number: int) -> tuple[list[Operand], Expression] | None:
-        """What the code for a value reads besides the sums, and the code; None if it does not read them."""
+        """The operands of the code for a value besides the sums, and the code; None if it does not read the sums."""
         reads, code = self.code.finished([number])
         if self._sums not in reads:
             return None

@@ -166,7 +166,7 @@ class _Surrounded:
 
 
 def _surrounded(kernel: Instruction) -> _Surrounded | None:
-    """What a kernel puts around the bytes of its first argument, which may be nothing; None if it computes anything else."""
+    """The bytes that a kernel puts around the bytes of its first argument, which may be nothing; None if it computes anything else."""
     node = _computed(kernel)
     if node.opcode not in ("reduce-window", "pad") or node.shape.element_type != BYTE:
         return None

@@ -70,7 +70,7 @@ def _with(op: Op, name: str, other: str) -> str:
 
 
 def _gap(op: Op) -> str:
-    """What is between the name of an operation and its text."""
+    """The blank between the name of an operation and its text, if there is one."""
     return "" if op.text.startswith("(") else " "
 
 

@@ -65,11 +65,12 @@ struct WindowRows {
  private:
   /// The windows of neighbouring outputs.
   template <class Isa>
-  void pack_line(const std::int8_t *image, std::int64_t z, std::int64_t y, Range outputs, typename Isa::Left *to) const {
+  void pack_line(const std::int8_t *image, std::int64_t z, std::int64_t y, Range outputs,
+                 typename Isa::Left *to) const {
     const Axis(&axis)[kAxes] = axes.axis;
     const Range planes = taps_within(axis[0], z), rows = taps_within(axis[1], y), whole = whole_windows(axis[2]);
-    const std::int8_t *const first = image + window_start(axis[0], z) * axis[0].in_step +
-                                     window_start(axis[1], y) * axis[1].in_step;
+    const std::int8_t *const first =
+        image + window_start(axis[0], z) * axis[0].in_step + window_start(axis[1], y) * axis[1].in_step;
     for (std::int64_t x = outputs.begin; x < outputs.end; ++x, to += padded_depth(k)) {
       const bool inside = x >= whole.begin && x < whole.end;
       const Range taps = inside ? Range{0, axis[2].kernel_size} : taps_within(axis[2], x);
@@ -79,7 +80,8 @@ struct WindowRows {
     }
   }
 
-  /// A window, of which some taps of each axis are inside of the image; `first` is the first one of those of the last axis.
+  /// A window, of which some taps of each axis are inside of the image; `first` is the first one of those of the last
+  /// axis.
   template <class Isa>
   MODELWHEEL_INLINE void pack_window(const std::int8_t *first, Range planes, Range rows, Range taps,
                                      typename Isa::Left *to) const {
@@ -88,9 +90,9 @@ struct WindowRows {
     for (std::int64_t i = 0; i < axis[0].kernel_size; ++i)
       for (std::int64_t j = 0; j < axis[1].kernel_size; ++j, to += run)
         if (i >= planes.begin && i < planes.end && j >= rows.begin && j < rows.end)
-          pack_taps<Isa>(first + i * axis[0].kernel_dilation * axis[0].in_step +
-                             j * axis[1].kernel_dilation * axis[1].in_step,
-                         taps, to);
+          pack_taps<Isa>(
+              first + i * axis[0].kernel_dilation * axis[0].in_step + j * axis[1].kernel_dilation * axis[1].in_step,
+              taps, to);
         else
           fill<Isa>(to, run);
   }
@@ -138,9 +140,9 @@ void compute_sums(const Convolution &c, std::int8_t padding, const std::int8_t *
     multiply(WindowRows(c, in, padding), c.out_features, c.panel, kernel, sums, scratch);
 }
 
-/// Computes a convolution of one group or, `kDepthwise`, with a filter for each feature, whose kernel has features last or is in panels, whose input is not dilated and whose result is
-/// dense, with features last. `scratch` has byte_convolution_scratch(c) bytes and is 64-byte aligned. Outside of
-/// images, all elements are `padding`.
+/// Computes a convolution of one group or, `kDepthwise`, with a filter for each feature, whose kernel has features last
+/// or is in panels, whose input is not dilated and whose result is dense, with features last. `scratch` has
+/// byte_convolution_scratch(c) bytes and is 64-byte aligned. Outside of images, all elements are `padding`.
 template <class In, class Out, bool kDepthwise = false>
 void byte_convolution(const Convolution &c, std::int8_t padding, const In *in, const In *kernel, Out *out,
                       void *scratch) {

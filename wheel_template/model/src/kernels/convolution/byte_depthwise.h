@@ -1,8 +1,8 @@
 // src/kernels/convolution/byte_depthwise.h - depthwise convolutions of 8-bit integers, summed in 32 bits.
 //
-// Instructions for bytes add up neighbouring products, of which a filter for a single feature has none. So some lines of
-// the input become floats, which hold every sum exactly, and are convolved by the kernels for floats while they are in
-// cache. What is outside of images is taken out first: the padding of floats is 0.
+// Instructions for bytes add up neighbouring products, of which a filter for a single feature has none. So some lines
+// of the input become floats, which hold every sum exactly, and are convolved by the kernels for floats while they are
+// in cache. What is outside of images is taken out first: the padding of floats is 0.
 #pragma once
 
 #include "kernels/convolution/depthwise.h"
@@ -78,9 +78,9 @@ inline void floats_of(const std::int8_t *from, std::int64_t n, std::int32_t less
   constexpr int kVector = kLanes<float>;
   std::int64_t i = 0;
   for (; i + kVector <= n; i += kVector)
-    store<float, kVector>(to + i, converted<float, kVector>(
-                                      converted<std::int32_t, kVector>(load<std::int8_t, kVector>(from + i)) -
-                                      splat<std::int32_t, kVector>(less)));
+    store<float, kVector>(
+        to + i, converted<float, kVector>(converted<std::int32_t, kVector>(load<std::int8_t, kVector>(from + i)) -
+                                          splat<std::int32_t, kVector>(less)));
   for (; i < n; ++i) to[i] = static_cast<float>(from[i] - less);
 }
 

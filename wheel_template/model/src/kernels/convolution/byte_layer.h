@@ -62,7 +62,9 @@ constexpr std::int64_t rows_at_once(const Convolution &c) {
 }
 
 constexpr std::size_t sums_scratch(const Dot &d) { return byte_scratch(d.m, d.k); }
-constexpr std::size_t sums_scratch(const Convolution &c) { return byte_convolution_scratch<std::int8_t, std::int32_t>(c); }
+constexpr std::size_t sums_scratch(const Convolution &c) {
+  return byte_convolution_scratch<std::int8_t, std::int32_t>(c);
+}
 
 /// Bytes of scratch memory that `byte_layer` needs.
 template <class Shape>

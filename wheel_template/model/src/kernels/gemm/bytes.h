@@ -235,7 +235,8 @@ MODELWHEEL_INLINE void multiply_rows(const Rows &rows, std::int64_t n, const std
   multiply_rows_by<Bytes>(rows, n, panels, sums, scratch);
 }
 
-/// Multiplies rows by weights [k, n] that are not in panels, which is rare: other readers of them need them as they are.
+/// Multiplies rows by weights [k, n] that are not in panels, which is rare: other readers of them need them as they
+/// are.
 template <class Rows, class Sums>
 MODELWHEEL_NOINLINE void multiply_unpacked(const Rows &rows, std::int64_t n, const std::int8_t *weights,
                                            const Sums &sums, void *scratch) {

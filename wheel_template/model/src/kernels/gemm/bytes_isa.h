@@ -22,8 +22,8 @@ inline constexpr int kQuad = 4;
 
 // Each of these has: `Left`, an element of lhs as it is packed, from an 8-bit integer; `Sums`, a vector of sums of
 // kColumns columns, kParts neighbouring lanes of which are added up in the end; `Quads`, kColumns columns of weights;
-// `Row`, four elements of a row for all columns. Tiles have kRows rows of kPanels panels, kFewRows of two, or kOneRows of
-// one. `kMoved` says that lhs is moved by 128, to be unsigned.
+// `Row`, four elements of a row for all columns. Tiles have kRows rows of kPanels panels, kFewRows of two, or kOneRows
+// of one. `kMoved` says that lhs is moved by 128, to be unsigned.
 
 #if defined(__AVX512BW__)
 /// AVX512-VNNI: unsigned times signed. The instruction is written as assembly, as the compiler may use it nowhere else.

@@ -1,0 +1,117 @@
+"""Layers of 8-bit integers: convolutions read bytes, and compute what follows their sums."""
+
+from __future__ import annotations
+
+import pytest
+
+from modelwheel.compiler.ir.graph import Graph
+from modelwheel.compiler.passes.byte_layers import FuseByteLayers
+from modelwheel.compiler.passes.erase_dead import EraseDead
+from modelwheel.compiler.passes.narrow_products import NarrowProducts
+from tests.support.graphs import lines_after
+from tests.support.modules import Emission
+
+LAYER = """
+largest {
+  a = s8[] parameter(0)
+  b = s8[] parameter(1)
+  ROOT m = s8[] maximum(a, b)
+}
+
+window {
+  x = s8[2,6,6,8] parameter(0)
+  lowest = s8[] parameter(1)
+  ROOT w = s8[2,8,8,8] reduce-window(x, lowest), window={size=1x1x1x2 stride=1x1x1x2 pad=0_0x1_1x1_1x0_1 lhs_dilate=1x1x1x2}, to_apply=largest
+}
+
+left {
+  x = s8[2,8,8,8] parameter(0)
+  ROOT c = s32[2,8,8,8] convert(x)
+}
+
+right {
+  x = s8[3,3,8,16] parameter(0)
+  ROOT c = s32[3,3,8,16] convert(x)
+}
+
+scaled {
+  sums = s32[2,6,6,16] parameter(0)
+  factors = f32[16] parameter(1)
+  other = s8[2,6,6,16] parameter(2)
+  wide = f32[2,6,6,16] convert(sums)
+  each = f32[2,6,6,16] broadcast(factors), dimensions={3}
+  product = f32[2,6,6,16] multiply(wide, each)
+  more = f32[2,6,6,16] convert(other)
+  total = f32[2,6,6,16] add(product, more)
+  whole = f32[2,6,6,16] round-nearest-even(total)
+  low = f32[] constant(0)
+  lows = f32[2,6,6,16] broadcast(low), dimensions={}
+  high = f32[] constant(255)
+  highs = f32[2,6,6,16] broadcast(high), dimensions={}
+  inside = f32[2,6,6,16] clamp(lows, whole, highs)
+  unsigned = u8[2,6,6,16] convert(inside)
+  integer = s32[2,6,6,16] convert(unsigned)
+  way = s32[] constant(-128)
+  ways = s32[2,6,6,16] broadcast(way), dimensions={}
+  moved = s32[2,6,6,16] add(integer, ways)
+  ROOT bytes = s8[2,6,6,16] convert(moved)
+}
+
+ENTRY main {
+  x = s8[2,6,6,8] parameter(0)
+  w = s8[3,3,8,16] parameter(1)
+  factors = f32[16] parameter(2)
+  other = s8[2,6,6,16] parameter(3)
+  lowest = s8[] constant(-128)
+  same = s8[2,8,8,8] fusion(x, lowest), kind=kLoop, calls=window
+  l = s32[2,8,8,8] fusion(same), kind=kLoop, calls=left
+  r = s32[3,3,8,16] fusion(w), kind=kLoop, calls=right
+  sums = s32[2,6,6,16] convolution(l, r), window={size=3x3}, dim_labels=b01f_01io->b01f
+  ROOT y = s8[2,6,6,16] fusion(sums, factors, other), kind=kLoop, calls=scaled
+}
+"""
+"""What XLA makes of a quantised convolution of padded images, to which others are added."""
+
+
+def _narrowed(*changes: tuple[str, str]) -> Graph:
+    graph = Emission(LAYER, *changes).graph(["y"], y="output", w="constant")
+    assert NarrowProducts().run(graph) == 1
+    EraseDead().run(graph)
+    return graph
+
+
+def test_convolutions_read_bytes_and_pad_them() -> None:
+    (line, _) = lines_after(EraseDead(), _narrowed(), rewrites=0)
+    assert "s32[2,6,6,16] = convolution %0 s8[2,6,6,8], " in line
+    assert line.count("pad_low=1, pad_high=1") == 2
+    assert "padding=-128" in line
+
+
+def test_padding_of_another_number_stays() -> None:
+    """Windows that begin outside have the initial value, which is no identity then."""
+    graph = _narrowed(("lowest = s8[] constant(-128)", "lowest = s8[] constant(3)"))
+    assert any("s8[2,8,8,8], " in line for line in lines_after(EraseDead(), graph, rewrites=0))
+
+
+def test_layers_compute_what_follows_their_sums() -> None:
+    (line,) = lines_after(FuseByteLayers(), _narrowed(), rewrites=1)
+    assert " s8[72,16] = byte_layer %0 s8[2,6,6,8], " in line
+    code = "round_even(add(multiply(convert_f32(read0), read1), convert_f32(read2)))"
+    assert f"code=(convert_s8(add(convert_s32(minimum(maximum({code}, 0.0), 255.0)), -128.0)))" in line
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("clamp(lows, whole, highs)", "add(whole, highs)"),  # out of the range of bytes
+        ("constant(255)", "constant(256)"),
+        ("broadcast(factors), dimensions={3}", "broadcast(factors), dimensions={0}"),
+        ("round-nearest-even(total)", "cosine(total)"),
+    ],
+    ids=str,
+)
+def test_other_kernels_stay(change: tuple[str, str]) -> None:
+    changes = [change]
+    if "dimensions={0}" in change[1]:
+        changes += [("factors = f32[16]", "factors = f32[2]")]
+    assert FuseByteLayers().run(_narrowed(*changes)) == 0
