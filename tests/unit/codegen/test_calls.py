@@ -149,7 +149,9 @@ def test_strips_are_tables_and_a_call_without_the_memory_between() -> None:
     assert "epilogue0 = {as<const float>(nullptr), as<float>(nullptr), false, nullptr," in text
     layers = "{{as<const float>(a1), &epilogue0}, {as<const float>(a3), nullptr}}"
     assert f"const StripLayer<float> layers[] = {layers};" in text
-    assert "strips(b_convolution_0, 2, layers, as<const float>(a0), as<float>(a4), arena + 0);" in text
+    assert (
+        "strips(b_convolution_0, 2, layers, as<const float>(a0), as<float>(a4), arena + 0);" in text
+    )
     assert writer.tables[0].startswith("constexpr Convolution b_convolution_0[] = {{2, 1, 8, 8, 1,")
     assert writer.scratch.ends == ["0 + strips_scratch<float>(b_convolution_0)"]
     assert writer.headers == {"convolution/strips.h"}

@@ -97,7 +97,9 @@ def test_layers_compute_what_follows_their_sums() -> None:
     (line,) = lines_after(FuseByteLayers(), _narrowed(), rewrites=1)
     assert " s8[72,16] = byte_layer %0 s8[2,6,6,8], " in line
     code = "round_even(add(multiply(convert_f32(read0), read1), convert_f32(read2)))"
-    assert f"code=(convert_s8(add(convert_s32(minimum(maximum({code}, 0.0), 255.0)), -128.0)))" in line
+    assert (
+        f"code=(convert_s8(add(convert_s32(minimum(maximum({code}, 0.0), 255.0)), -128.0)))" in line
+    )
 
 
 @pytest.mark.parametrize(
