@@ -264,10 +264,11 @@ class _Build:
             self._request = self.result.request = decided(self._request, self._store, records)
             return steps_of(self._request, model.tree_sha256, model.provenance, goal)
 
-        if self._request.sizes_by_model:
-            first = first_steps(self._request, model.tree_sha256)
-        else:
-            first = steps({})
+        first: Sequence[Step] = (
+            first_steps(self._request, model.tree_sha256)
+            if self._request.sizes_by_model
+            else steps({})
+        )
         self._reporter.planned([step.name for step in first])
         return Task(first, model.directory, self._accept, model.key, more=steps)
 

@@ -52,9 +52,7 @@ def test_a_model_that_reads_more_than_it_computes_has_more_rows_at_once() -> Non
     assert chosen.batch_sizes == (1, 16)
     finding = chosen.finding
     assert finding is not None
-    assert finding.message.startswith(
-        "batch sizes: 1, 16 (16 rows at once take an estimated 0."
-    )
+    assert finding.message.startswith("batch sizes: 1, 16 (16 rows at once take an estimated 0.")
 
 
 def test_runs_that_compute_all_rows_need_sizes_between() -> None:
