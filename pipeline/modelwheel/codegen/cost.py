@@ -7,9 +7,10 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import NamedTuple
 
 from ..dtypes import ElementType
 from ..program.ops import (
@@ -17,6 +18,8 @@ from ..program.ops import (
     Conditional,
     Convolution,
     Dot,
+    EmbeddingBag,
+    Lookup,
     Pooling,
     Scaling,
     VolumePooling,
@@ -45,7 +48,9 @@ class _Model:
     operations_per_nanosecond: float = 30.0  # 2026-11-21
     bytes_per_nanosecond: float = 20.0  # 2026-11-21
     weights_per_nanosecond: float = 40.0  # 2026-11-26
-    """Bytes of weights: nothing is written, and what reads them computes meanwhile."""
+    """Bytes of constants that are no tables: nothing is written, and what reads them computes meanwhile."""
+    weights_again: float = 0.5  # 2026-11-26
+    """What reading them takes in later iterations of a loop, which find them in a nearer cache, over that in the first."""
     far_bytes_per_nanosecond: float = 3.0  # 2026-11-26
     """In addition, for bytes beyond the second-level cache."""
     cache_bytes: int = 1 << 20  # 2026-11-22
@@ -85,40 +90,60 @@ _MODEL = _Model()
 
 def estimate_cost(program: Program) -> float:
     """Estimates the nanoseconds of one run: a fixed part, a part for each step, arithmetic and memory."""
-    used, constants = program.used_allocations, _constants(program)
-    nanoseconds = _MODEL.call + sum(_far_bytes(program, used)) / _MODEL.far_bytes_per_nanosecond
-    for step, times in leaves(program.steps):
-        own = _MODEL.step + _of_weights(step, constants) + _of_rows(step, constants)
-        nanoseconds += times * own
-    return round(nanoseconds * (_MODEL.price_of_memory if _is_large(program, used) else 1.0), 1)
+    large = _MODEL.price_of_memory if _is_large(program, program.used_allocations) else 1.0
+    return round(_nanoseconds(program) * large, 1)
+
+
+def _nanoseconds(program: Program) -> float:
+    """Those of one run."""
+    of_steps = (times * _MODEL.step + sum(parts) for _, times, parts in _parts(program))
+    return _MODEL.call + sum(of_steps)
 
 
 def fixed_cost(program: Program) -> float:
     """The nanoseconds of `estimate_cost` that do not grow with the rows of a batch: steps begin, and read weights, once."""
-    constants = _constants(program)
-    _, far_weights = _far_bytes(program, program.used_allocations)
-    steps = (
-        times * (_MODEL.step + _of_weights(step, constants))
-        for step, times in leaves(program.steps)
-    )
-    return _MODEL.call + far_weights / _MODEL.far_bytes_per_nanosecond + sum(steps)
+    of_steps = (times * _MODEL.step + parts.weights for _, times, parts in _parts(program))
+    return _MODEL.call + sum(of_steps)
 
 
-def _constants(program: Program) -> Mapping[int, int]:
-    """The sizes of constants, by allocation."""
-    return {a.index: a.size for a in program.allocations if a.kind == "constant"}
+class _Parts(NamedTuple):
+    """Nanoseconds of a step in all iterations."""
+
+    rows: float
+    """What grows with the rows that it computes: arithmetic, and memory that holds no weights."""
+    weights: float
 
 
-def _of_rows(step: Step, constants: Container[int]) -> float:
-    """Nanoseconds of what grows with the rows that a step computes: arithmetic, and memory that holds no constants."""
-    moved = sum(size for part, size in touched(step) if part.allocation not in constants)
-    return step.operations / _MODEL.operations_per_nanosecond + moved / _MODEL.bytes_per_nanosecond
+def _parts(program: Program) -> Iterator[tuple[Step, int, _Parts]]:
+    """Each step, how often it runs, and what that takes.
 
-
-def _of_weights(step: Step, constants: Container[int]) -> float:
-    """Nanoseconds of reading constants, for any number of rows."""
-    read = sum(size for part, size in touched(step) if part.allocation in constants)
-    return read / _MODEL.weights_per_nanosecond
+    A step finds in the second-level cache what the step before it wrote if that is little; constants stay there from run
+    to run if all of them are few, and from one iteration of a loop to the next if those of the step are.
+    """
+    used = program.used_allocations
+    constants = {a.index: a.size for a in program.allocations if a.kind == "constant"}
+    far_constants = _far_part(sum(size for index, size in constants.items() if index in used))
+    for step, times in leaves(program.steps):
+        # Rows of a table are other ones for each row of the batch.
+        tables = isinstance(step.op, Lookup | EmbeddingBag)
+        sizes = [(part.allocation in constants, size) for part, size in touched(step)]
+        read = sum(size for is_constant, size in sizes if is_constant)
+        looked_up, weights = (read, 0) if tables else (0, read)
+        activations = sum(size for is_constant, size in sizes if not is_constant)
+        far_rows = times * (activations * _far_part(activations) + looked_up * far_constants)
+        far_weights = weights * (far_constants + (times - 1) * _far_part(weights))
+        near_weights = weights * (1 + (times - 1) * _MODEL.weights_again)
+        yield (
+            step,
+            times,
+            _Parts(
+                times * step.operations / _MODEL.operations_per_nanosecond
+                + times * (activations + looked_up) / _MODEL.bytes_per_nanosecond
+                + far_rows / _MODEL.far_bytes_per_nanosecond,
+                near_weights / _MODEL.weights_per_nanosecond
+                + far_weights / _MODEL.far_bytes_per_nanosecond,
+            ),
+        )
 
 
 def _is_large(program: Program, used: Collection[int]) -> bool:
@@ -178,10 +203,8 @@ def partial_part(program: Program, first: FirstRows) -> float:
 
     Weights are read for any number of rows.
     """
-    constants = _constants(program)
-    own = ((step, times) for step, times in leaves(program.steps) if step in first)
-    grows = sum(times * _of_rows(step, constants) for step, times in own)
-    return round(min(grows / estimate_cost(program), 1.0) * _MODEL.partial, 3)
+    grows = sum(parts.rows for step, _, parts in _parts(program) if step in first)
+    return round(min(grows / _nanoseconds(program), 1.0) * _MODEL.partial, 3)
 
 
 def shared_part(program: Program) -> float:
@@ -234,24 +257,6 @@ def _columns(step: Step) -> int:
             return ProductViews.of(step).sums.shape[op.output_axes.feature]
         case _:
             return _MODEL.full_columns
-
-
-def _far_bytes(program: Program, used: Collection[int]) -> tuple[float, float]:
-    """Bytes of activations and of weights that one run reads or writes beyond the second-level cache.
-
-    A step finds there what the step before it wrote if that is little; constants stay there from run to run if all of
-    them are few, and from one iteration of a loop to the next if those of the step are.
-    """
-    constants = _constants(program)
-    far_constants = _far_part(sum(size for index, size in constants.items() if index in used))
-    far_activations = far_weights = 0.0
-    for step, times in leaves(program.steps):
-        sizes = [(part.allocation in constants, size) for part, size in touched(step)]
-        activations = sum(size for constant, size in sizes if not constant)
-        weights = sum(size for constant, size in sizes if constant)
-        far_activations += times * activations * _far_part(activations)
-        far_weights += weights * far_constants + (times - 1) * weights * _far_part(weights)
-    return far_activations, far_weights
 
 
 def _far_part(size: int) -> float:
