@@ -9,14 +9,14 @@ from .manifest import Variant
 
 
 class Cost(NamedTuple):
-    """What one run of a batch size costs."""
+    """The cost of one run of a batch size."""
 
     whole: float
     partial: float = 0.0
     """The part of it that grows with the rows that a run computes, from 0 to 1."""
 
     def of(self, rows: int, size: int) -> float:
-        """What a run costs that computes some of so many rows (`Variant::cost_of` in wheel_template/model/src/program.h)."""
+        """The cost of a run that computes only so many rows (`Variant::cost_of` in wheel_template/model/src/program.h)."""
         return self.whole * (1.0 - self.partial * (size - rows) / size)
 
 
@@ -25,7 +25,7 @@ Costs = Mapping[int, Cost]
 
 
 def costs_of(variants: Iterable[Variant], level: str) -> dict[int, Cost]:
-    """What the library assumes of the batch sizes at a level, for the largest length."""
+    """The costs of the batch sizes at a level that the library assumes, for the largest length."""
     own = [variant for variant in variants if variant.level == level]
     longest = max((variant.length or 0 for variant in own), default=0)
     return {

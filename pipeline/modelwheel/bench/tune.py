@@ -147,7 +147,7 @@ class _Wheel:
         )
 
     def costs(self, level: Level) -> Costs:
-        """What the wheel itself assumes."""
+        """The costs that the wheel itself assumes."""
         return costs_of(self.manifest.variants, level.name)
 
     def measure(self, level: Level) -> Measure:

@@ -50,7 +50,7 @@ class _Model:
     weights_per_nanosecond: float = 40.0  # 2026-11-26
     """Bytes of constants that are no tables: nothing is written, and what reads them computes meanwhile."""
     weights_again: float = 0.5  # 2026-11-26
-    """What reading them takes in later iterations of a loop, which find them in a nearer cache, over that in the first."""
+    """Part of that time in later iterations of a loop, which find them in a nearer cache."""
     far_bytes_per_nanosecond: float = 3.0  # 2026-11-26
     """In addition, for bytes beyond the second-level cache."""
     cache_bytes: int = 1 << 20  # 2026-11-22
