@@ -8,6 +8,7 @@ import pytest
 
 from modelwheel.codegen.calls import CALLS
 from modelwheel.codegen.memory import RANDOM_STATE_BYTES, ScratchPlace
+from modelwheel.codegen.rows.demand import FirstRows
 from modelwheel.codegen.writer import StepWriter
 from modelwheel.dtypes import ElementType
 from modelwheel.errors import UnsupportedProgramError
@@ -141,6 +142,15 @@ def _strips(operations: int = 2) -> Step:
         outputs={"out": dense((2, 5, 8), 4)},
         operations=operations,
     )
+
+
+def test_strips_compute_the_first_images() -> None:
+    step = _strips()
+    program = matmul_program(2).model_copy(
+        update={"steps": (step,), "results": (step.outputs["out"],), "parameters": ()}
+    )
+    writer = StepWriter(CALLS, prefix="b", batch=2, first=FirstRows(program, 2, [True]))
+    assert "strips(b_convolution_0, 1 * rows, layers," in "\n".join(writer.write([step]))
 
 
 def test_strips_are_tables_and_a_call_without_the_memory_between() -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from modelwheel.codegen import estimate_cost
-from modelwheel.codegen.cost import count_branches, count_parts, shared_part
+from modelwheel.codegen.cost import count_branches, count_parts, partial_part, shared_part
+from modelwheel.codegen.rows.demand import FirstRows
 from modelwheel.dtypes import ElementType
 from modelwheel.program import ops
 from modelwheel.program.arrays import Slice
@@ -104,6 +105,40 @@ def test_iterations_read_weights_again_that_the_cache_does_not_hold(
         return estimate_cost(program.model_copy(update=changed)) / rows
 
     assert cost_of_a_row(1) / cost_of_a_row(16) > ratio
+
+
+def test_each_iteration_costs_its_steps_and_weights() -> None:
+    """Weights that a cache holds cost less in later iterations, but something."""
+
+    def cost(trips: int, *, constant: bool) -> float:
+        product = dot(dense((1, 64), 0), dense((64, 64), 1), dense((1, 64), 2))
+        program = matmul_program()
+        kind = "constant" if constant else "temporary"
+        allocations = (
+            a.model_copy(update={"kind": kind}) if a.index == 1 else a for a in program.allocations
+        )
+        steps = (loop(product, trip_count=trips),)
+        changed = {"allocations": tuple(allocations), "steps": steps}
+        return estimate_cost(program.model_copy(update=changed))
+
+    weights, step = 64 * 64 * 4 / 40, 15 + 2 * 64 * 4 / 20
+    assert cost(3, constant=True) - cost(1, constant=True) == pytest.approx(
+        weights + 2 * step, 0.01
+    )
+    assert cost(3, constant=False) > cost(3, constant=True)
+
+
+def test_rows_of_a_table_grow_with_the_batch() -> None:
+    table = array((500, 256), (1, 0), 1, element_type=ElementType.UINT8)
+    step = Step(
+        op=ops.Lookup(wrap=500),
+        inputs={"table": table, "indices": array((4,), (0,), 0, element_type=ElementType.INT32)},
+        outputs={"output": array((4, 256), (1, 0), 2, element_type=ElementType.UINT8)},
+    )
+    result = array((4, 256), (1, 0), 2, element_type=ElementType.UINT8)
+    program = matmul_program(4).model_copy(update={"steps": (step,), "results": (result,)})
+    grows = partial_part(program, FirstRows(program, 4, [True])) * estimate_cost(program)
+    assert grows == pytest.approx(0.99 * (2 * 4 * 256 + 4 * 4) / 20, 0.02)
 
 
 def test_large_steps_have_work_for_threads() -> None:
