@@ -51,12 +51,23 @@ class FuseByteLayers:
     name = "fuse-byte-layers"
 
     def run(self, graph: Graph) -> int:
-        """Fuses; returns how many kernels, and how many read bytes in the place of a copy of them."""
+        """Fuses; returns how many kernels."""
         erase_dead(graph)  # windows that products do not read any more: who reads a value counts
-        total = sum(read_through(graph, node) for node in list(graph.walk()))
-        for node in list(graph.walk()):
-            total += _fuse(graph, node)
+        total = sum(_fused(graph, node) for node in list(graph.walk()))
+        erase_dead(graph)
         return total
+
+
+def _fused(graph: Graph, node: Node) -> bool:
+    """Whether a node has become part of a layer; otherwise it is as it was."""
+    inputs, outputs = dict(node.inputs), dict(node.outputs)
+    was_moved = isinstance(node.op, ops.Kernel) and read_through(graph, node)
+    if _fuse(graph, node):
+        return True
+    if was_moved and any(outputs[role] != result for role, result in node.outputs.items()):
+        # XLA's kernel has its result over the copy.
+        graph.update(node, inputs, outputs)
+    return False
 
 
 def _fuse(graph: Graph, kernel: Node) -> bool:
@@ -75,6 +86,9 @@ def _fuse(graph: Graph, kernel: Node) -> bool:
         gone = (layer, kernel)
         at = next(places(graph, new, layer, kernel, out, gone), None)
         if at is not None and not over_operands(new, new.outputs["write"], gone):
+            for value in list(layer.values):
+                for user in set(value.users) - {kernel}:
+                    graph.detach(user)  # a copy that nobody reads any more
             graph.replace(gone, new, at)
             return True
     return False
@@ -83,7 +97,10 @@ def _fuse(graph: Graph, kernel: Node) -> bool:
 def _joined(graph: Graph, layer: Node, call: KernelCall) -> Node | None:
     """A layer with the work of a kernel; None if it cannot do that."""
     form = _form(layer)
-    if form is None or set(form.result.value.users) != {call.node}:
+    if form is None or not all(
+        user is call.node or not any(value.users for value in user.values)
+        for user in form.result.value.users
+    ):
         return None
     if any(piece.value is form.result.value for piece, _ in graph.results):
         return None

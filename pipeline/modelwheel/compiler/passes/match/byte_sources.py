@@ -94,15 +94,17 @@ class Bytes:
         return found if may_pass(self.graph, [call.node, *nodes], reads=reads) else None
 
 
-def read_through(graph: Graph, node: Node) -> int:
-    """Lets all that read the copy which a node makes of bytes read the bytes; returns how many nodes do now."""
-    call = KernelCall.of(graph, node)
-    around = None if call is None or not call.is_whole else _surrounded(call.instruction)
-    if call is None or around is None or any(map(any, around.pads)) or not call.arguments:
-        return 0
-    source, copy = call.arguments[0], call.result.value
-    users = [user for user in dict.fromkeys(copy.users) if _may_read(graph, call, user)]
-    for user in users:
+def read_through(graph: Graph, user: Node) -> bool:
+    """Lets a node read bytes in the place of copies of them that kernels make; returns whether it did read any."""
+    found = False
+    for value in dict.fromkeys(operand.value for operand in user.inputs.values()):
+        call = None if value.producer is None else KernelCall.of(graph, value.producer)
+        around = None if call is None or not call.is_whole else _surrounded(call.instruction)
+        if call is None or around is None or any(map(any, around.pads)) or not call.arguments:
+            continue
+        if not _may_read(graph, call, user):
+            continue
+        source, copy = call.arguments[0], value
         inputs = {
             role: operand.moved(source.value, source.view.slice.offset)
             if operand.value is copy
@@ -111,7 +113,8 @@ def read_through(graph: Graph, node: Node) -> int:
         }
         outputs = {role: _apart(result, copy) for role, result in user.outputs.items()}
         graph.update(user, inputs, outputs)
-    return len(users)
+        found = True
+    return found
 
 
 def _apart(result: Result, value: Value) -> Result:

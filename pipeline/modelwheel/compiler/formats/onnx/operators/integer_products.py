@@ -251,7 +251,7 @@ def dequantized_convolution(x: Value, kernel: Value, window: p.Window, groups: i
 def _narrow_convolution(x: Whole, kernel: Whole, window: p.Window, groups: int) -> Value | None:
     """The convolution as one of 8-bit integers; None if the kernel is not constant, or may not be moved to 0."""
     weights = kernel.signed()
-    features, channels = weights.numbers.shape[:2]
+    features = weights.numbers.shape[0]
     fits = (
         all(v.dtype in _BYTES for v in (x.numbers, kernel.numbers))
         and not x.numbers.builder.regions
@@ -259,11 +259,12 @@ def _narrow_convolution(x: Whole, kernel: Whole, window: p.Window, groups: int) 
         and weights.numbers.known is not None
         and 0 < weights.numbers.size <= _MOST_SUMMED * features
         and (x.zero is None or x.zero.rank == 0)
-        and (groups == 1 or (channels == 1 and groups == features == x.numbers.shape[1]))
+        and groups
+        == 1  # XLA makes kernels of all features, mostly zeros, of filters for one feature
     )
     if not fits:
         return None
-    single = groups == 1 and math.prod(weights.numbers.shape[2:]) == 1
+    single = math.prod(weights.numbers.shape[2:]) == 1
     if single and not any(map(any, window.pads)):
         return _product_of_pixels(x, kernel, window)
     images = x.signed()
