@@ -307,7 +307,7 @@ def propose_sizes(
         )
     level = current.levels[-1]
     # The sizes of a spec that names none are known now.
-    request = request.with_sizes(current.manifest.batching.sizes)
+    request = request.with_sizes(sorted(current.costs(level)))
     sizes = candidates(workload, request.batch_sizes)
     wider = replace(request.with_sizes(sizes), levels=(level,))
     candidate = tuner.build(wider)

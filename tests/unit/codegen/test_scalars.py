@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from modelwheel.codegen.scalars import LANES, SCALARS, write_expression
+from modelwheel.codegen.scalars import LANES, SCALARS, TYPED_LANES, write_expression
 from modelwheel.dtypes import ElementType
 from modelwheel.program.expr import OPERANDS, Expression, Opcode, Operation
 
@@ -13,7 +13,7 @@ READS = tuple(Operation(opcode="read", input=number) for number in range(3))
 
 @pytest.mark.parametrize("opcode", [opcode for opcode, count in OPERANDS.items() if count])
 def test_every_operation_is_in_a_vocabulary(opcode: Opcode) -> None:
-    assert opcode in LANES.operations or opcode in SCALARS.operations
+    assert any(opcode in words.operations for words in (LANES, SCALARS, TYPED_LANES))
 
 
 def test_operands_are_the_results_of_operations_before() -> None:
