@@ -13,7 +13,8 @@ READS = tuple(Operation(opcode="read", input=number) for number in range(3))
 
 @pytest.mark.parametrize("opcode", [opcode for opcode, count in OPERANDS.items() if count])
 def test_every_operation_is_in_a_vocabulary(opcode: Opcode) -> None:
-    assert any(opcode in words.operations for words in (LANES, SCALARS, TYPED_LANES))
+    vocabularies = LANES, TYPED_LANES, SCALARS
+    assert any(opcode in one.operations for one in vocabularies)
 
 
 def test_operands_are_the_results_of_operations_before() -> None:
