@@ -497,3 +497,21 @@ def test_products_of_other_integers_stay() -> None:
         "tensor<4x96xi32>",
         1,
     )
+
+
+def test_padded_images_of_bytes_are_kept_apart_from_their_padding() -> None:
+    """The runtime's convolution pads by itself, if what is padded is in memory."""
+    convolution = "stablehlo.convolution({}, {}) dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f], window = {{}} {{batch_group_count = 1 : i64, feature_group_count = 1 : i64}} : (tensor<2x8x4xi8>, tensor<3x4x16xi8>) -> tensor<2x6x16xi32>"
+    body = f"""
+        %0 = stablehlo.constant dense<3> : tensor<i8>
+        %1 = stablehlo.pad %arg0, %0, low = [0, 1, 0], high = [0, 1, 0], interior = [0, 0, 0] : (tensor<2x6x4xi8>, tensor<i8>) -> tensor<2x8x4xi8>
+        %2 = {convolution.format("%1", "%arg1")}
+        """
+    arguments = "%arg0: tensor<2x6x4xi8>, %arg1: tensor<3x4x16xi8>"
+    lines = _changed(arguments, body, "%2", "tensor<2x6x16xi32>", 1)
+    windows = [line for line in lines if "reduce_window" in line]
+    (pad,) = (line for line in lines if "stablehlo.pad %new" in line)
+    assert len(windows) == 2
+    assert "(%arg0, " in windows[0]
+    assert windows[1].split("(%")[1].startswith(pad.split(" = ")[0][1:] + ", ")
+    assert "stablehlo.optimization_barrier %arg1 : tensor<3x4x16xi8>" in "".join(lines)
