@@ -101,7 +101,7 @@ class InspectRequest(JobRequest):
 class FreezeRequest(JobRequest):
     """Freeze one signature at one batch size; the outputs are a graph and a `FrozenSignature`."""
 
-    VERSION = 20
+    VERSION = 21
     INPUTS = ModelInput
     OUTPUTS = (GRAPH, CONFIG, SIGNATURE, STATE)
 
@@ -219,7 +219,7 @@ class Padding(JsonRecord):
 class ReferenceRequest(JobRequest):
     """Evaluate one signature; the outputs are arrays and a `Reference`."""
 
-    VERSION = 25
+    VERSION = 26
     INPUTS = ModelInput
     OUTPUTS = (ARRAYS, SUMMARY, TIMES)
 

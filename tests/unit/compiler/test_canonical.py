@@ -178,6 +178,29 @@ def test_a_factor_behind_a_bias_goes_into_weights_and_bias() -> None:
     ]
 
 
+def test_two_biases_are_one() -> None:
+    """What a summand before a layer makes of its weights is added beside the layer's own bias."""
+    found = _changed(
+        f"{_IMAGE}, %arg3: tensor<6xf32>",
+        f"""
+        %0 = {_layer("%arg0, %arg1")}
+        %1 = stablehlo.broadcast_in_dim %arg2, dims = [3] : (tensor<6xf32>) -> {_FEATURES}
+        %2 = stablehlo.add %0, %1 : {_FEATURES}
+        %3 = stablehlo.broadcast_in_dim %arg3, dims = [3] : (tensor<6xf32>) -> {_FEATURES}
+        %4 = stablehlo.add %2, %3 : {_FEATURES}
+        """,
+        "%4",
+        _FEATURES,
+        *(1, 2, 3),
+    )
+    assert found == [
+        "%new0 = stablehlo.add %arg2, %arg3 : tensor<6xf32>",
+        f"%new1 = {_layer('%arg0, %arg1')}",
+        f"%new2 = stablehlo.broadcast_in_dim %new0, dims = [3] : (tensor<6xf32>) -> {_FEATURES}",
+        f"%4 = stablehlo.add %new1, %new2 : {_FEATURES}",
+    ]
+
+
 def test_the_scale_of_queries_goes_into_their_weights() -> None:
     """Behind a reshape that splits the features into heads; the bias is added before it."""
     found = _changed(

@@ -28,8 +28,8 @@ from ..mlir_text import Op
 from .draft import Draft, Replacement, repeated_axes, reshaped_axes
 from .layers import Layer, is_constant, read_layer
 
-_FITS = re.compile(r"a?m?a?")
-"""What an epilogue has: bias, factor, summand."""
+_FITS = re.compile(r"a?(?:ma?)?")
+"""What an epilogue has: bias, factor, summand. Two summands in turn are one."""
 _ELEMENTWISE = frozenset(
     f"stablehlo.{name}"
     for name in (
