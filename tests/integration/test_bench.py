@@ -6,8 +6,10 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
+from onnx import helper, numpy_helper
 
 from modelwheel.bench.profile import Profile
 from modelwheel.bench.results import OURS, Benchmark
@@ -154,3 +156,21 @@ def test_a_network_without_loops_computes_the_same(name: str) -> None:
     layers = [layer for layer in copy.layers if hasattr(layer, "unroll")]
     layers += [getattr(layer, "forward_layer", layer) for layer in copy.layers]
     assert any(getattr(layer, "unroll", False) for layer in layers)
+
+
+def test_an_onnx_file_with_weights_beside_it_is_a_peer(
+    modelwheel: Modelwheel, tmp_path: Path
+) -> None:
+    x, y = (helper.make_tensor_value_info(name, 1, ["n", 300]) for name in "xy")
+    weights = numpy_helper.from_array(np.eye(300, dtype=np.float32), "w")
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["y"])], "g", [x], [y], [weights]
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, tmp_path / "net.onnx", save_as_external_data=True, location="net.data")
+    options = ("--seconds", "0.1", "--batch-size", "1", "--json")
+    done = modelwheel("bench", tmp_path / "net.onnx", *options)
+    (compared,) = Benchmark.model_validate(done.json).models
+    cell = compared.cases[0].cell("onnxruntime")
+    assert cell is not None
+    assert cell.ratio is not None, cell.error

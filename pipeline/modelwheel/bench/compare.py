@@ -9,7 +9,7 @@ import platform
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from ..levels import LEVELS, cpu_level, cpu_name
 from ..program.program import Program
 from ..request import Extent
 from ..sandbox.choose import Sandbox
+from ..source.references import find_references
 from ..util.processes.groups import kill_group
 from ..util.watching import NOBODY, Watcher, each, step
 from ..verify.environment import InstalledWheel, compile_modules, install_wheel
@@ -169,7 +170,8 @@ def _at_level(
         # The wheel is told its level; other runtimes use what they find.
         lowered = () if lower is None else lower.files(_MODULES[kind])
         arguments = (kind, path, str(settings.threads), level, inputs, str(rows[0]), *lowered)
-        return Started(Path(sys.executable), SIDE, arguments, (path, inputs, *lowered), variables)
+        read = (*_with_references(path), inputs, *lowered)
+        return Started(Path(sys.executable), SIDE, arguments, read, variables)
 
     programs = contender.programs.get(level, {})
     row = work_of_row({extent.batch: one for extent, one in sorted(programs.items())})
@@ -261,6 +263,15 @@ def _wheel_program(
     arguments = (OURS, installed.module, str(settings.threads), level, inputs, str(rows[0]))
     read = (installed.python.parents[1], inputs)
     return Started(installed.python, SIDE, arguments, read, _variables(settings.threads))
+
+
+def _with_references(path: Path) -> Iterator[Path]:
+    """The file of a model and those with its weights: whoever reads it sees no others."""
+    yield path
+    if path.suffix == ".onnx":
+        with path.open("rb") as file:
+            references = find_references(file)
+        yield from filter(Path.is_file, (path.parent / name for name in references))
 
 
 def _peers(contender: Contender) -> tuple[dict[Kind, Path], dict[Kind, str]]:
