@@ -7,9 +7,8 @@ Of some sets of sizes, the smallest is chosen with which no number of rows takes
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from ..codegen.cost import estimate_cost, fixed_cost, partial_part
+from ..codegen.cost import estimate_cost, partial_part
 from ..codegen.rows.demand import FirstRows
 from ..model.findings import Finding
 from ..program.program import Program
@@ -21,7 +20,7 @@ from .splits import Cost, lowest_times
 SIZING_ROWS = 16
 """The rows of the program from which sizes are decided."""
 
-CHOICE_VERSION = 1
+CHOICE_VERSION = 2
 """Raised when other sizes may follow from the same program; part of a key."""
 
 _SETS: Sequence[tuple[int, ...]] = (
@@ -33,8 +32,8 @@ _SETS: Sequence[tuple[int, ...]] = (
 )
 """By how much code they make."""
 
-_MOST_ROWS = 128
-"""Numbers of rows up to this one count."""
+_ROWS = (*range(1, 17), 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 112, 128)
+"""The numbers of rows that count."""
 
 _ENOUGH = 1.15
 """How many times as long as with a size of its own a number of rows may take."""
@@ -60,39 +59,32 @@ class ChosenSizes(JsonRecord):
         return Finding("note", "batch-sizes", message)
 
 
-@dataclass(frozen=True)
 class _Growth:
-    """The nanoseconds of a run by its rows, as the program for some rows tells them."""
+    """The cost of a run by its rows, as the program for `SIZING_ROWS` rows tells it."""
 
-    fixed: float
-    """Of any run, whatever its rows."""
-    row: float
-    """Of each row."""
-    skipped: float
-    """The part of a row's time that a run saves which computes one row less than it could."""
-
-    @classmethod
-    def of(cls, program: Program) -> _Growth:
-        """The growth of a model, from its program for `SIZING_ROWS` rows."""
+    def __init__(self, program: Program) -> None:
+        self._program = program
         per_row = [bool(v.shape) and v.shape[0] % SIZING_ROWS == 0 for v in program.outputs]
         first = FirstRows(program, SIZING_ROWS, per_row)
-        total, fixed = estimate_cost(program), fixed_cost(program)
-        growing = max(total - fixed, 0.0)
-        saved = partial_part(program, first) * total
-        return cls(fixed, growing / SIZING_ROWS, min(saved / growing, 1.0) if growing else 0.0)
+        whole, fixed = estimate_cost(program), estimate_cost(program, 0.0)
+        saved = partial_part(program, first) * whole
+        self._fixed = fixed
+        self._skipped = min(saved / (whole - fixed), 1.0) if whole > fixed else 0.0
+        """The part of what grows with the rows that a run of fewer rows saves."""
+        self._own = {rows: self.own(rows) for rows in _ROWS}
 
     def own(self, rows: int) -> float:
         """A run of a size of its own."""
-        return self.fixed + self.row * rows
+        return estimate_cost(self._program, rows / SIZING_ROWS)
 
     def _cost(self, size: int) -> Cost:
-        whole = self.own(size)
-        return Cost(whole, self.row * self.skipped * size / whole)
+        whole = self._own[size]
+        return Cost(whole, self._skipped * max(whole - self._fixed, 0.0) / whole)
 
     def worst(self, sizes: Sequence[int]) -> float:
         """How many times as long as with a size of its own a number of rows takes at most."""
-        taken = lowest_times({size: self._cost(size) for size in sizes}, _MOST_ROWS)
-        return max(taken[n] / self.own(n) for n in range(1, _MOST_ROWS + 1))
+        taken = lowest_times({size: self._cost(size) for size in sizes}, _ROWS[-1])
+        return max(taken[rows] / own for rows, own in self._own.items())
 
 
 def choose_sizes(sizing: Sizing) -> ChosenSizes:
@@ -105,7 +97,7 @@ def choose_sizes(sizing: Sizing) -> ChosenSizes:
         return ChosenSizes(why=f"{SIZING_ROWS} rows at once cannot be compiled: {sizing.refusal}")
     if sizing.program is None:
         return ChosenSizes()
-    growth = _Growth.of(sizing.program)
+    growth = _Growth(sizing.program)
     worst = {sizes: growth.worst(sizes) for sizes in _SETS}
     limit = max(_ENOUGH, min(worst.values()) * _WORTH)
     sizes = next(sizes for sizes in _SETS if worst[sizes] <= limit)

@@ -7,7 +7,7 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import NamedTuple
@@ -88,21 +88,19 @@ class _Model:
 _MODEL = _Model()
 
 
-def estimate_cost(program: Program) -> float:
-    """Estimates the nanoseconds of one run: a fixed part, a part for each step, arithmetic and memory."""
-    large = _MODEL.price_of_memory if _is_large(program, program.used_allocations) else 1.0
-    return round(_nanoseconds(program) * large, 1)
+def estimate_cost(program: Program, rows: float = 1.0) -> float:
+    """Estimates the nanoseconds of one run: a fixed part, a part for each step, arithmetic and memory.
+
+    Args:
+        program: The program.
+        rows: How many times as many rows as this one its program would have.
+    """
+    return round(_nanoseconds(program, rows) * _price_of_memory(program, rows), 1)
 
 
-def _nanoseconds(program: Program) -> float:
+def _nanoseconds(program: Program, rows: float = 1.0) -> float:
     """Those of one run."""
-    of_steps = (times * _MODEL.step + sum(parts) for _, times, parts in _parts(program))
-    return _MODEL.call + sum(of_steps)
-
-
-def fixed_cost(program: Program) -> float:
-    """The nanoseconds of `estimate_cost` that do not grow with the rows of a batch: steps begin, and read weights, once."""
-    of_steps = (times * _MODEL.step + parts.weights for _, times, parts in _parts(program))
+    of_steps = (times * _MODEL.step + sum(parts) for _, times, parts in _parts(program, rows))
     return _MODEL.call + sum(of_steps)
 
 
@@ -114,8 +112,8 @@ class _Parts(NamedTuple):
     weights: float
 
 
-def _parts(program: Program) -> Iterator[tuple[Step, int, _Parts]]:
-    """Each step, how often it runs, and what that takes.
+def _parts(program: Program, rows: float = 1.0) -> Iterator[tuple[Step, int, _Parts]]:
+    """Each step, how often it runs, and what that takes with so many times as many rows.
 
     A step finds in the second-level cache what the step before it wrote if that is little; constants stay there from run
     to run if all of them are few, and from one iteration of a loop to the next if those of the step are.
@@ -129,7 +127,8 @@ def _parts(program: Program) -> Iterator[tuple[Step, int, _Parts]]:
         sizes = [(part.allocation in constants, size) for part, size in touched(step)]
         read = sum(size for is_constant, size in sizes if is_constant)
         looked_up, weights = (read, 0) if tables else (0, read)
-        activations = sum(size for is_constant, size in sizes if not is_constant)
+        looked_up, operations = rows * looked_up, rows * step.operations
+        activations = rows * sum(size for is_constant, size in sizes if not is_constant)
         far_rows = times * (activations * _far_part(activations) + looked_up * far_constants)
         far_weights = weights * (far_constants + (times - 1) * _far_part(weights))
         near_weights = weights * (1 + (times - 1) * _MODEL.weights_again)
@@ -137,7 +136,7 @@ def _parts(program: Program) -> Iterator[tuple[Step, int, _Parts]]:
             step,
             times,
             _Parts(
-                times * step.operations / _MODEL.operations_per_nanosecond
+                times * operations / _MODEL.operations_per_nanosecond
                 + times * (activations + looked_up) / _MODEL.bytes_per_nanosecond
                 + far_rows / _MODEL.far_bytes_per_nanosecond,
                 near_weights / _MODEL.weights_per_nanosecond
@@ -146,9 +145,11 @@ def _parts(program: Program) -> Iterator[tuple[Step, int, _Parts]]:
         )
 
 
-def _is_large(program: Program, used: Collection[int]) -> bool:
+def _price_of_memory(program: Program, rows: float) -> float:
+    """What the time of a run is multiplied by, for the memory that stays in use."""
+    used = program.used_allocations
     temporaries = (a.size for a in program.allocations if a.kind == "temporary" and a.index in used)
-    return sum(temporaries) > _MODEL.large_bytes
+    return _MODEL.price_of_memory if rows * sum(temporaries) > _MODEL.large_bytes else 1.0
 
 
 def count_parts(step: Step, *, in_loop: bool = False) -> int:
@@ -259,7 +260,7 @@ def _columns(step: Step) -> int:
             return _MODEL.full_columns
 
 
-def _far_part(size: int) -> float:
+def _far_part(size: float) -> float:
     """The part of so many bytes that is not in the cache when it is used again."""
     beyond = max(size - _MODEL.cache_bytes, 0)
     return min(beyond / (_MODEL.far_bytes - _MODEL.cache_bytes), 1.0)
