@@ -146,7 +146,7 @@ def _parts(program: Program, rows: float = 1.0) -> Iterator[tuple[Step, int, _Pa
 
 
 def _price_of_memory(program: Program, rows: float) -> float:
-    """What the time of a run is multiplied by, for the memory that stays in use."""
+    """The factor of the time of a run for the memory that stays in use."""
     used = program.used_allocations
     temporaries = (a.size for a in program.allocations if a.kind == "temporary" and a.index in used)
     return _MODEL.price_of_memory if rows * sum(temporaries) > _MODEL.large_bytes else 1.0
