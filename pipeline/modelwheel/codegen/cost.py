@@ -15,6 +15,7 @@ from typing import NamedTuple
 from ..dtypes import ElementType
 from ..program.ops import (
     Branches,
+    ByteLayer,
     Conditional,
     Convolution,
     Dot,
@@ -162,11 +163,12 @@ def count_parts(step: Step, *, in_loop: bool = False) -> int:
 def _least_part(step: Step, *, in_loop: bool) -> float:
     """The least work of a thread that shares a step, in nanoseconds."""
     op = step.op
+    product = next(iter(products(step)), step)
     if in_loop:
         return _MODEL.part_in_a_loop
     if isinstance(op, Pooling | VolumePooling | Scaling):
         return _MODEL.light_part
-    if isinstance(op, Dot) and dot_axes(step, op).out[1].size == 1:
+    if isinstance(product.op, Dot) and dot_axes(product, product.op).out[1].size == 1:
         return _MODEL.part_of_a_row
     return _MODEL.part
 
@@ -179,7 +181,11 @@ def _is_divisible(step: Step) -> bool:
         # With one column, rows would begin as those of packed floats do.
         return dot_axes(step, step.op).out[2].size > 1
     types = [{v.element_type for v in ProductViews.of(layer)} for layer in products(step)]
-    return all(used in ({ElementType.FLOAT32}, {ElementType.FLOAT64}) for used in types)
+    floats = ({ElementType.FLOAT32}, {ElementType.FLOAT64})
+    return all(
+        used in floats or is_of_bytes(layer)
+        for used, layer in zip(types, products(step), strict=True)
+    )
 
 
 def count_branches(step: Step) -> int:
@@ -249,6 +255,8 @@ def _work(step: Step) -> float:
 
 def _columns(step: Step) -> int:
     """The columns of a product, or features of a convolution: of a single one the factors change places."""
+    if isinstance(step.op, ByteLayer):
+        return _columns(*products(step))
     match step.op:
         case Dot() as op:
             axes = dot_axes(step, op)

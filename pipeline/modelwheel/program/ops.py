@@ -226,6 +226,7 @@ class ByteLayer(Op):
 
     INPUTS = (Role("input"), Role("kernel"), Role("read", many=True))
     OUTPUTS = (Role("write", rank=2),)
+    DIVISIBLE = True
     kind: Literal["byte_layer"] = "byte_layer"
     layer: Dot | Convolution
     shape: tuple[int, ...]

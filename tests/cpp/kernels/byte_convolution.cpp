@@ -7,6 +7,7 @@
 #include "kernels/convolution/generic.h"
 #include "panels.h"
 #include "random.h"
+#include "ranges.h"
 #include "tests.h"
 
 namespace modelwheel::MODELWHEEL_LEVEL {
@@ -69,6 +70,19 @@ void check_sums(const Convolution &c, const Buffer<std::int8_t> &in, const Buffe
   CHECK(wrong == 0);
 }
 
+/// Threads that share a convolution compute the same sums.
+template <bool kDepthwise>
+void check_parts(Random &random, const Convolution &c, const Buffer<std::int8_t> &in, const Buffer<std::int8_t> &kernel,
+                 const Buffer<std::int8_t> &weights, std::int8_t padding) {
+  const OneThread thread(
+      random, [&c](std::int64_t most) { return byte_convolution_part_scratch<std::int8_t, std::int32_t>(c, most); });
+  Buffer<std::int32_t> out(count_outputs(c) * c.out_features);
+  Buffer<char> scratch(static_cast<std::int64_t>(byte_convolution_scratch<std::int8_t, std::int32_t>(c)));
+  byte_convolution_in_parts<std::int8_t, std::int32_t, kDepthwise>(thread.shared(), c, padding, in.data(),
+                                                                   weights.data(), out.data(), scratch.data());
+  check_sums(c, in, kernel, padding, out);
+}
+
 /// The instructions of the level, those beside it that this CPU has, and a kernel that is not packed.
 void check_all(Random &random, Convolution c) {
   const std::int64_t depth = window_depth(c), outputs = count_outputs(c);
@@ -85,9 +99,12 @@ void check_all(Random &random, Convolution c) {
   byte_convolution<std::int8_t, std::int32_t>(c, padding, in.data(), panels.data(), out.data(), scratch.data());
   check_sums(c, in, kernel, padding, out);
   const WindowRows rows(c, in.data(), padding);
-  multiply_rows_by<Bytes>(rows, c.out_features, panels.data(), StoredSums{out.data(), c.out_features, 1},
+  multiply_rows_by<Bytes>(rows, byte_range(c), panels.data(), StoredSums{out.data(), c.out_features, 1},
                           scratch.data());
   check_sums(c, in, kernel, padding, out);
+  check_parts<false>(random, c, in, kernel, panels, padding);
+  c.panel = 0;
+  check_parts<false>(random, c, in, kernel, kernel, padding);
 }
 
 /// A filter for each feature, along at most two axes.
@@ -124,6 +141,7 @@ void check_depthwise(Random &random, const Convolution &c) {
   Buffer<char> scratch(static_cast<std::int64_t>(byte_convolution_scratch<std::int8_t, std::int32_t>(c)));
   byte_convolution<std::int8_t, std::int32_t, true>(c, padding, in.data(), kernel.data(), out.data(), scratch.data());
   check_sums(c, in, kernel, padding, out);
+  check_parts<true>(random, c, in, kernel, kernel, padding);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@ import pytest
 
 from modelwheel.codegen.calls import CALLS
 from modelwheel.codegen.writer import StepWriter
+from modelwheel.dtypes import ElementType
 from modelwheel.program import ops
 from modelwheel.program.spatial_axes import SpatialExtents, axes_in_use
 from modelwheel.program.steps import Step
@@ -86,3 +87,25 @@ def test_the_table_is_that_of_a_line(
         writer.write([step])
         tables += writer.tables
     assert tables[0] == tables[1]
+
+
+@pytest.mark.parametrize("operations", [1, 1_000_000])
+def test_convolutions_of_bytes_are_in_parts_if_they_have_work(operations: int) -> None:
+    step = _convolution((8, 8), (3, 3), (1, 1))
+    integers = {"input": ElementType.INT8, "kernel": ElementType.INT8, "out": ElementType.INT32}
+    inputs, outputs = (
+        {
+            role: view.model_copy(update={"element_type": integers[role]})
+            for role, view in operands.items()
+        }
+        for operands in (step.inputs, step.outputs)
+    )
+    changes = {"inputs": inputs, "outputs": outputs, "operations": operations}
+    writer = StepWriter(CALLS, prefix="b")
+    (call,) = writer.write([step.model_copy(update=changes)])
+    start = "byte_convolution<std::int8_t, std::int32_t, false>(b_convolution_0, 0, "
+    if operations > 1:
+        start = start.replace("(b_", "({threads, 2}, b_").replace("tion<", "tion_in_parts<")
+        size = "byte_convolution_part_scratch<std::int8_t, std::int32_t>(b_convolution_0, 2)"
+        assert writer.scratch.parts == [size]
+    assert call.startswith(f"  {start}")

@@ -10,7 +10,7 @@ from ...program.spatial_axes import SpatialExtents, axes_in_use
 from ...program.steps import Step
 from ...program.strip_layers import products
 from ...program.view import View
-from ..cpp import INDENT, braces, cpp_bool, elements, pointer, struct_of
+from ..cpp import INDENT, braces, cpp_bool, elements, kernel_call, pointer, struct_of
 from ..scalars import TYPED_LANES, UNROLLED, write_expression
 from ..tables import convolution_values, dot_values
 from ..writer import StepWriter
@@ -32,7 +32,10 @@ def write(writer: StepWriter, step: Step, op: ByteLayer) -> Iterator[str]:
         table = writer.table("Convolution", convolution_values(product, op.layer, axes, weights))
         axis, padding = "Convolution::batch", op.layer.padding
         depthwise = cpp_bool(op.layer.feature_groups > 1)
-    scratch = writer.needs("convolution/byte_layer.h", f"byte_layer_scratch({table})")
+    bytes_needed = f"byte_layer_scratch({table})"
+    scratch = writer.needs("convolution/byte_layer.h", bytes_needed)
+    if (parts := writer.parts(step)) > 1:
+        writer.scratch.parts.append(bytes_needed)
     shape = writer.shape(step, table, axis)
     planes = [_plane(view) for view in reads]
     yield "{"
@@ -40,7 +43,8 @@ def write(writer: StepWriter, step: Step, op: ByteLayer) -> Iterator[str]:
     yield f"{INDENT}const Plane<const char> reads[] = {braces(planes or ['{nullptr, 0}'])};"
     yield f"{INDENT}const Plane<char> write = {_plane(written)};"
     source, kernel = elements(step.inputs["input"]), elements(step.inputs["kernel"])
-    yield f"{INDENT}byte_layer<{name}, {depthwise}>({shape}, {padding}, {source}, {kernel}, reads, write, {scratch});"
+    call = kernel_call("byte_layer", f"<{name}, {depthwise}>", parts)
+    yield f"{INDENT}{call}{shape}, {padding}, {source}, {kernel}, reads, write, {scratch});"
     yield "}"
 
 

@@ -25,15 +25,15 @@ def write(writer: StepWriter, step: Step, op: Convolution) -> Iterator[str]:
         step, op, axes_in_use([SpatialExtents.of(op, step)]), packed(writer, step)
     )
     table = writer.table("Convolution", values)
+    parts = writer.parts(step)
     if is_of_bytes(step):
         types = ", ".join(map(cpp_type, (step.inputs["input"], step.outputs["out"])))
         suffix = f"<{types}, {cpp_bool(op.feature_groups > 1)}>"
         kernel = ProductKernel(
             "convolution", "byte_convolution", types, suffix, table, padding=op.padding
         )
-        return write_product(writer, step, of_images(writer, step, kernel), None, 1)
+        return write_product(writer, step, of_images(writer, step, kernel), None, parts)
     types = cpp_type(ProductViews.of(step).sums)
-    parts = writer.parts(step)
     if types in ("float", "double"):
         writer.use(types)
     # The C++ compiler chooses how a convolution is computed: the library has no other kernels for it.

@@ -7,6 +7,7 @@
 #include "kernels/convolution/byte_depthwise.h"
 #include "kernels/convolution/shape.h"
 #include "kernels/gemm/bytes.h"
+#include "kernels/parts/shared.h"
 
 namespace modelwheel::MODELWHEEL_LEVEL {
 
@@ -130,14 +131,23 @@ constexpr std::size_t byte_convolution_scratch(const Convolution &c) {
   return c.groups > 1 ? byte_depthwise_scratch(c) : byte_scratch(count_outputs(c), window_depth(c));
 }
 
-/// Computes sums and what follows them; see `byte_convolution`.
+/// All outputs and features.
+constexpr ByteRange byte_range(const Convolution &c) { return {{0, count_outputs(c)}, {0, c.out_features}}; }
+
+/// How a convolution is divided: depthwise ones into whole lines of outputs.
+constexpr Division byte_division(const Convolution &c, std::int64_t parts) {
+  const std::int64_t unit = c.groups > 1 ? axes_of(c).axis[kAxes - 1].out_size : 1;
+  return byte_division(count_outputs(c), c.out_features, unit, c.panel != 0, parts);
+}
+
+/// Computes some sums and what follows them; see `byte_convolution`.
 template <bool kDepthwise, class Sums>
-void compute_sums(const Convolution &c, std::int8_t padding, const std::int8_t *in, const std::int8_t *kernel,
-                  const Sums &sums, void *scratch) {
+void compute_sums(const Convolution &c, const ByteRange &range, std::int8_t padding, const std::int8_t *in,
+                  const std::int8_t *kernel, const Sums &sums, void *scratch) {
   if constexpr (kDepthwise)
-    byte_depthwise(c, padding, in, kernel, sums, scratch);
+    byte_depthwise(c, range.rows, padding, in, kernel, sums, scratch);
   else
-    multiply(WindowRows(c, in, padding), c.out_features, c.panel, kernel, sums, scratch);
+    multiply(WindowRows(c, in, padding), range, c.panel, kernel, sums, scratch);
 }
 
 /// Computes a convolution of one group or, `kDepthwise`, with a filter for each feature, whose kernel has features last
@@ -147,7 +157,25 @@ template <class In, class Out, bool kDepthwise = false>
 void byte_convolution(const Convolution &c, std::int8_t padding, const In *in, const In *kernel, Out *out,
                       void *scratch) {
   const StoredSums sums{out, c.out_features, 1};
-  compute_sums<kDepthwise>(c, padding, in, kernel, sums, scratch);
+  compute_sums<kDepthwise>(c, byte_range(c), padding, in, kernel, sums, scratch);
+}
+
+/// Bytes of scratch memory of each part of a convolution.
+template <class In, class Out>
+constexpr std::size_t byte_convolution_part_scratch(const Convolution &c, std::int64_t) {
+  return byte_convolution_scratch<In, Out>(c);
+}
+
+/// The same in parts.
+template <class In, class Out, bool kDepthwise = false>
+MODELWHEEL_NOINLINE void byte_convolution_in_parts(const Shared &shared, const Convolution &c, std::int8_t padding,
+                                                   const In *in, const In *kernel, Out *out, void *scratch) {
+  const Division division = byte_division(c, larger_of(shared.parts(), std::int64_t{1}));
+  if (division.count() == 1) return byte_convolution<In, Out, kDepthwise>(c, padding, in, kernel, out, scratch);
+  shared.run(division.count(), [&](std::int64_t i, void *memory) {
+    const ByteRange range = range_of(division, count_outputs(c), c.out_features, i);
+    compute_sums<kDepthwise>(c, range, padding, in, kernel, StoredSums{out, c.out_features, 1}, memory);
+  });
 }
 
 }  // namespace modelwheel::MODELWHEEL_LEVEL

@@ -103,10 +103,10 @@ inline void integers_of(float *sums, std::int64_t rows, std::int64_t features, c
 }
 
 /// Computes a convolution in each feature by itself along at most two axes; see `byte_convolution`. The kernel has
-/// features last, and `sums` says where rows of sums go and what follows them.
+/// features last, and `sums` says where rows of sums go and what follows them. `rows` are whole lines of outputs.
 template <class Sums>
-void byte_depthwise(const Convolution &c, std::int8_t padding, const std::int8_t *in, const std::int8_t *kernel,
-                    const Sums &sums, void *memory) {
+void byte_depthwise(const Convolution &c, Range rows, std::int8_t padding, const std::int8_t *in,
+                    const std::int8_t *kernel, const Sums &sums, void *memory) {
   const Axes axes = axes_of(c);
   const Axis &y = axes.axis[1], &x = axes.axis[2];
   const std::int64_t f = c.in_features, taps = y.kernel_size * x.kernel_size, most = depthwise_lines(c);
@@ -121,20 +121,21 @@ void byte_depthwise(const Convolution &c, std::int8_t padding, const std::int8_t
     for (std::int64_t t = 0; t < taps; ++t) sum += kernel[t * f + j];
     more[j] = sum * padding;
   }
-  for (std::int64_t image = 0, row = 0; image < c.batch; ++image, in += c.in_batch)
-    for (std::int64_t first = 0; first < y.out_size; first += most) {
-      const DepthwiseLines part = depthwise_part(c, {first, smaller_of(first + most, y.out_size)});
-      float *to = images;
-      for (std::int64_t line = part.in.begin; line < part.in.end; ++line)
-        for (std::int64_t i = 0; i < x.in_size; ++i, to += f)
-          floats_of(in + line * y.in_step + i * x.in_step, f, padding, to);
-      auto *const out = reinterpret_cast<float *>(sums.at(row));
-      convolve_depthwise<float>(part.c, images, filters, out, own, nullptr);
-      const std::int64_t rows = part.c.out_size[0] * x.out_size;
-      integers_of(out, rows, f, more);
-      sums.finish(row, rows);
-      row += rows;
-    }
+  for (std::int64_t row = rows.begin; row < rows.end;) {
+    const std::int64_t image = row / x.out_size / y.out_size, first = row / x.out_size % y.out_size;
+    const std::int64_t left = (rows.end - row) / x.out_size;
+    const DepthwiseLines part = depthwise_part(c, {first, smaller_of(first + smaller_of(most, left), y.out_size)});
+    float *to = images;
+    for (std::int64_t line = part.in.begin; line < part.in.end; ++line)
+      for (std::int64_t i = 0; i < x.in_size; ++i, to += f)
+        floats_of(in + image * c.in_batch + line * y.in_step + i * x.in_step, f, padding, to);
+    auto *const out = reinterpret_cast<float *>(sums.at(row, 0));
+    convolve_depthwise<float>(part.c, images, filters, out, own, nullptr);
+    const std::int64_t done = part.c.out_size[0] * x.out_size;
+    integers_of(out, done, f, more);
+    sums.finish(row, done, {0, f});
+    row += done;
+  }
 }
 
 }  // namespace modelwheel::MODELWHEEL_LEVEL

@@ -4,6 +4,7 @@
 #include "kernels/base/numeric.h"
 #include "kernels/base/thresholds.h"
 #include "kernels/gemm/bytes_isa.h"
+#include "kernels/parts/division.h"
 
 namespace modelwheel::MODELWHEEL_LEVEL {
 
@@ -201,80 +202,106 @@ struct MatrixRows {
   }
 };
 
+/// Some rows and columns of a product, for a thread of its own.
+struct ByteRange {
+  Range rows, columns;
+};
+
+/// How a product is divided: into rows, or into columns in whole panels if there are few rows and weights are packed.
+/// Code on sums takes two vectors at a time, of a panel each at most.
+constexpr Division byte_division(std::int64_t m, std::int64_t n, std::int64_t unit, bool has_columns,
+                                 std::int64_t parts) {
+  constexpr std::int64_t kFewRows = 32;
+  const Division rows = in_units(Along::kRows, m, unit, parts);
+  const Division columns = in_units(Along::kColumns, n, 2 * kPanel, parts);
+  const bool by_columns = has_columns && columns.count() > 1 && (m < kFewRows * parts || rows.count() == 1);
+  return by_columns ? columns : rows;
+}
+
+/// One of the parts of m rows and n columns.
+constexpr ByteRange range_of(const Division &division, std::int64_t m, std::int64_t n, std::int64_t i) {
+  const Range range = division.range(i);
+  return division.along == Along::kColumns ? ByteRange{{0, m}, range} : ByteRange{range, {0, n}};
+}
+
 /// Sums that stay as they are, in memory: a row and a column are so many elements from the next one.
 struct StoredSums {
   std::int32_t *first;
   std::int64_t step_m, step_n;
 
-  std::int32_t *at(std::int64_t row) const { return first + row * step_m; }
-  void finish(std::int64_t, std::int64_t) const {}
+  std::int32_t *at(std::int64_t row, std::int64_t column) const { return first + row * step_m + column * step_n; }
+  void finish(std::int64_t, std::int64_t, Range) const {}
 };
 
 /// Multiplies rows with the instructions of `Isa`. `scratch` has byte_scratch(m, k) bytes and is 64-byte aligned;
-/// `panels` are the weights of n columns, and `sums` says where sums go and what follows them.
+/// `panels` are the weights of all columns, and `sums` says where sums go and what follows them.
 template <class Isa, class Rows, class Sums>
-MODELWHEEL_NOINLINE void multiply_rows_by(const Rows &rows, std::int64_t n, const std::int8_t *panels, const Sums &sums,
-                                          void *scratch) {
+MODELWHEEL_NOINLINE void multiply_rows_by(const Rows &rows, const ByteRange &range, const std::int8_t *panels,
+                                          const Sums &sums, void *scratch) {
   auto *const packed = static_cast<typename Isa::Left *>(scratch);
-  const std::int64_t most = byte_rows(rows.m, rows.k);
-  for (std::int64_t done = 0; done < rows.m; done += most) {
-    const std::int64_t count = smaller_of(most, rows.m - done);
-    rows.template pack<Isa>(done, count, packed);
-    byte_columns<Isa>({packed, padded_depth(rows.k), sums.at(done), sums.step_m, sums.step_n}, count, panels, n);
-    sums.finish(done, count);
+  const std::int64_t most = byte_rows(rows.m, rows.k), first = range.columns.begin;
+  panels += first / kPanel * byte_panel(rows.k);
+  for (std::int64_t row = range.rows.begin; row < range.rows.end; row += most) {
+    const std::int64_t count = smaller_of(most, range.rows.end - row);
+    rows.template pack<Isa>(row, count, packed);
+    byte_columns<Isa>({packed, padded_depth(rows.k), sums.at(row, first), sums.step_m, sums.step_n}, count, panels,
+                      length(range.columns));
+    sums.finish(row, count, range.columns);
   }
 }
 
 /// Multiplies rows with the best instructions that this CPU has.
 template <class Rows, class Sums>
-MODELWHEEL_INLINE void multiply_rows(const Rows &rows, std::int64_t n, const std::int8_t *panels, const Sums &sums,
-                                     void *scratch) {
+MODELWHEEL_INLINE void multiply_rows(const Rows &rows, const ByteRange &range, const std::int8_t *panels,
+                                     const Sums &sums, void *scratch) {
 #if defined(__AVX512BW__)
-  if (has_vnni()) return multiply_rows_by<BytesVnni>(rows, n, panels, sums, scratch);
+  if (has_vnni()) return multiply_rows_by<BytesVnni>(rows, range, panels, sums, scratch);
 #endif
-  multiply_rows_by<Bytes>(rows, n, panels, sums, scratch);
+  multiply_rows_by<Bytes>(rows, range, panels, sums, scratch);
 }
 
 /// Multiplies rows by weights [k, n] that are not in panels, which is rare: other readers of them need them as they
-/// are.
+/// are. All columns are in the range.
 template <class Rows, class Sums>
-MODELWHEEL_NOINLINE void multiply_unpacked(const Rows &rows, std::int64_t n, const std::int8_t *weights,
+MODELWHEEL_NOINLINE void multiply_unpacked(const Rows &rows, const ByteRange &range, const std::int8_t *weights,
                                            const Sums &sums, void *scratch) {
   auto *const row = static_cast<Bytes::Left *>(scratch);
-  for (std::int64_t i = 0; i < rows.m; ++i) {
+  const std::int64_t n = range.columns.end;
+  for (std::int64_t i = range.rows.begin; i < range.rows.end; ++i) {
     rows.template pack<Bytes>(i, 1, row);
-    std::int32_t *const out = sums.at(i);
+    std::int32_t *const out = sums.at(i, 0);
     for (std::int64_t j = 0; j < n; ++j) {
       std::uint32_t sum = 0;
       for (std::int64_t k = 0; k < rows.k; ++k) sum += static_cast<std::uint32_t>(row[k] * weights[k * n + j]);
       out[j * sums.step_n] = static_cast<std::int32_t>(sum);
     }
-    sums.finish(i, 1);
+    sums.finish(i, 1, range.columns);
   }
 }
 
 /// Multiplies rows by weights, which are in panels unless `panel` is 0.
 template <class Rows, class Sums>
-MODELWHEEL_INLINE void multiply(const Rows &rows, std::int64_t n, std::int64_t panel, const std::int8_t *weights,
-                                const Sums &sums, void *scratch) {
+MODELWHEEL_INLINE void multiply(const Rows &rows, const ByteRange &range, std::int64_t panel,
+                                const std::int8_t *weights, const Sums &sums, void *scratch) {
   if (panel == 0)
-    multiply_unpacked(rows, n, weights, sums, scratch);
+    multiply_unpacked(rows, range, weights, sums, scratch);
   else
-    multiply_rows(rows, n, weights, sums, scratch);
+    multiply_rows(rows, range, weights, sums, scratch);
 }
 
 /// Computes a product with the instructions of `Isa`; see `multiply_rows_by`.
 template <class Isa>
 void multiply_bytes_by(const ByteProduct &p, const std::int8_t *lhs, const std::int8_t *panels, std::int32_t *out,
                        void *scratch) {
-  multiply_rows_by<Isa>(MatrixRows{p.m, p.k, p.lhs_m, p.lhs_k, lhs}, p.n, panels, StoredSums{out, p.out_m, p.out_n},
-                        scratch);
+  multiply_rows_by<Isa>(MatrixRows{p.m, p.k, p.lhs_m, p.lhs_k, lhs}, {{0, p.m}, {0, p.n}}, panels,
+                        StoredSums{out, p.out_m, p.out_n}, scratch);
 }
 
 /// Computes a product, with the best instructions that this CPU has.
 inline void multiply_bytes(const ByteProduct &p, const std::int8_t *lhs, const std::int8_t *panels, std::int32_t *out,
                            void *scratch) {
-  multiply_rows(MatrixRows{p.m, p.k, p.lhs_m, p.lhs_k, lhs}, p.n, panels, StoredSums{out, p.out_m, p.out_n}, scratch);
+  multiply_rows(MatrixRows{p.m, p.k, p.lhs_m, p.lhs_k, lhs}, {{0, p.m}, {0, p.n}}, panels,
+                StoredSums{out, p.out_m, p.out_n}, scratch);
 }
 
 }  // namespace modelwheel::MODELWHEEL_LEVEL
