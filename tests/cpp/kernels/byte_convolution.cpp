@@ -71,15 +71,14 @@ void check_sums(const Convolution &c, const Buffer<std::int8_t> &in, const Buffe
 }
 
 /// Threads that share a convolution compute the same sums.
-template <bool kDepthwise>
 void check_parts(Random &random, const Convolution &c, const Buffer<std::int8_t> &in, const Buffer<std::int8_t> &kernel,
                  const Buffer<std::int8_t> &weights, std::int8_t padding) {
   const OneThread thread(
       random, [&c](std::int64_t most) { return byte_convolution_part_scratch<std::int8_t, std::int32_t>(c, most); });
   Buffer<std::int32_t> out(count_outputs(c) * c.out_features);
   Buffer<char> scratch(static_cast<std::int64_t>(byte_convolution_scratch<std::int8_t, std::int32_t>(c)));
-  byte_convolution_in_parts<std::int8_t, std::int32_t, kDepthwise>(thread.shared(), c, padding, in.data(),
-                                                                   weights.data(), out.data(), scratch.data());
+  byte_convolution_in_parts<std::int8_t, std::int32_t>(thread.shared(), c, padding, in.data(), weights.data(),
+                                                       out.data(), scratch.data());
   check_sums(c, in, kernel, padding, out);
 }
 
@@ -102,9 +101,9 @@ void check_all(Random &random, Convolution c) {
   multiply_rows_by<Bytes>(rows, byte_range(c), panels.data(), StoredSums{out.data(), c.out_features, 1},
                           scratch.data());
   check_sums(c, in, kernel, padding, out);
-  check_parts<false>(random, c, in, kernel, panels, padding);
+  check_parts(random, c, in, kernel, panels, padding);
   c.panel = 0;
-  check_parts<false>(random, c, in, kernel, kernel, padding);
+  check_parts(random, c, in, kernel, kernel, padding);
 }
 
 /// A filter for each feature, along at most two axes.
@@ -139,15 +138,16 @@ void check_depthwise(Random &random, const Convolution &c) {
       random.pick({std::int8_t{-128}, std::int8_t{127}, static_cast<std::int8_t>(random.bits())});
   Buffer<std::int32_t> out(count_outputs(c) * c.out_features);
   Buffer<char> scratch(static_cast<std::int64_t>(byte_convolution_scratch<std::int8_t, std::int32_t>(c)));
-  byte_convolution<std::int8_t, std::int32_t, true>(c, padding, in.data(), kernel.data(), out.data(), scratch.data());
+  const Division division = byte_division(c, random.integer(1, 5));
+  for (std::int64_t i = division.count(); i-- > 0;)
+    compute_sums<true>(c, range_of(division, count_outputs(c), c.out_features, i), padding, in.data(), kernel.data(),
+                       StoredSums{out.data(), c.out_features, 1}, scratch.data());
   check_sums(c, in, kernel, padding, out);
-  check_parts<true>(random, c, in, kernel, kernel, padding);
 }
 
 }  // namespace
 
 KERNEL_INSTANCES(byte_convolution<std::int8_t, std::int32_t>)
-KERNEL_INSTANCES(byte_convolution<std::int8_t, std::int32_t, true>)
 
 KERNEL_TEST(convolutions_of_bytes) {
   Random random(1);

@@ -103,7 +103,7 @@ def test_convolutions_of_bytes_are_in_parts_if_they_have_work(operations: int) -
     changes = {"inputs": inputs, "outputs": outputs, "operations": operations}
     writer = StepWriter(CALLS, prefix="b")
     (call,) = writer.write([step.model_copy(update=changes)])
-    start = "byte_convolution<std::int8_t, std::int32_t, false>(b_convolution_0, 0, "
+    start = "byte_convolution<std::int8_t, std::int32_t>(b_convolution_0, 0, "
     if operations > 1:
         start = start.replace("(b_", "({threads, 2}, b_").replace("tion<", "tion_in_parts<")
         size = "byte_convolution_part_scratch<std::int8_t, std::int32_t>(b_convolution_0, 2)"

@@ -8,6 +8,7 @@ from modelwheel.compiler.ir.graph import Graph
 from modelwheel.compiler.passes.byte_layers import FuseByteLayers
 from modelwheel.compiler.passes.erase_dead import EraseDead
 from modelwheel.compiler.passes.narrow_products import NarrowProducts
+from modelwheel.compiler.passes.recognise_kernels import RecogniseKernels
 from tests.support.graphs import lines_after
 from tests.support.modules import Emission
 
@@ -117,3 +118,115 @@ def test_other_kernels_stay(change: tuple[str, str]) -> None:
     if "dimensions={0}" in change[1]:
         changes += [("factors = f32[16]", "factors = f32[2]")]
     assert FuseByteLayers().run(_narrowed(*changes)) == 0
+
+
+DEPTHWISE = """
+largest {
+  a = s8[] parameter(0)
+  b = s8[] parameter(1)
+  ROOT m = s8[] maximum(a, b)
+}
+
+window {
+  x = s8[2,6,6,8] parameter(0)
+  lowest = s8[] parameter(1)
+  ROOT w = s8[2,8,8,8] reduce-window(x, lowest), window={size=1x1x1x2 stride=1x1x1x2 pad=0_0x1_1x1_1x0_1 lhs_dilate=1x1x1x2}, to_apply=largest
+}
+
+left {
+  x = s8[2,8,8,8] parameter(0)
+  ROOT c = f32[2,8,8,8] convert(x)
+}
+
+right {
+  x = s8[3,3,1,8] parameter(0)
+  ROOT c = f32[3,3,1,8] convert(x)
+}
+
+scaled {
+  sums = f32[2,6,6,8] parameter(0)
+  factors = f32[8] parameter(1)
+  each = f32[2,6,6,8] broadcast(factors), dimensions={3}
+  product = f32[2,6,6,8] multiply(sums, each)
+  whole = f32[2,6,6,8] round-nearest-even(product)
+  low = f32[] constant(-128)
+  lows = f32[2,6,6,8] broadcast(low), dimensions={}
+  high = f32[] constant(127)
+  highs = f32[2,6,6,8] broadcast(high), dimensions={}
+  inside = f32[2,6,6,8] clamp(lows, whole, highs)
+  ROOT bytes = s8[2,6,6,8] convert(inside)
+}
+
+ENTRY main {
+  x = s8[2,6,6,8] parameter(0)
+  w = s8[3,3,1,8] parameter(1)
+  factors = f32[8] parameter(2)
+  lowest = s8[] constant(-128)
+  same = s8[2,8,8,8] fusion(x, lowest), kind=kLoop, calls=window
+  l = f32[2,8,8,8] fusion(same), kind=kLoop, calls=left
+  r = f32[3,3,1,8] fusion(w), kind=kLoop, calls=right
+  sums = f32[2,6,6,8] convolution(l, r), window={size=3x3}, dim_labels=b01f_01io->b01f, feature_group_count=8
+  ROOT y = s8[2,6,6,8] fusion(sums, factors), kind=kLoop, calls=scaled
+}
+"""
+"""What XLA makes of a quantised depthwise convolution of padded images, which the importer writes as one of floats."""
+
+
+def _depthwise(*changes: tuple[str, str], rewrites: int = 1) -> Graph:
+    graph = Emission(DEPTHWISE, *changes).graph(["y"], y="output", w="constant")
+    RecogniseKernels().run(graph)
+    assert NarrowProducts().run(graph) == rewrites
+    EraseDead().run(graph)
+    return graph
+
+
+def test_depthwise_convolutions_of_converted_bytes_are_layers_of_bytes() -> None:
+    (line, _) = lines_after(EraseDead(), _depthwise(), rewrites=0)
+    assert " f32[72,8] = byte_layer %0 s8[2,6,6,8], " in line
+    assert "feature_groups=8, padding=-128" in line
+    assert "code=(convert_f32(read0))" in line
+    (line,) = lines_after(FuseByteLayers(), _depthwise(), rewrites=1)
+    assert " s8[72,8] = byte_layer %0 s8[2,6,6,8], " in line
+    assert "round_even(multiply(convert_f32(read0), read1))" in line
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        [("x = s8[2,8,8,8] parameter(0)\n  ROOT c", "x = f32[2,8,8,8] parameter(0)\n  ROOT c"),
+         ("f32[2,8,8,8] convert(x)", "f32[2,8,8,8] negate(x)"), ("= s8[2,8,8,8] fusion(x, lowest), kind=kLoop, calls=window", "= f32[2,8,8,8] parameter(3)")],
+        [("f32[3,3,1,8] convert(x)", "f32[3,3,1,8] exponential(x)"), ("x = s8[3,3,1,8]", "x = f32[3,3,1,8]"), ("w = s8", "w = f32")],
+        [("3,3,1,8", "3,3,2,8"), ("feature_group_count=8", "feature_group_count=4")],
+        [("3,3,1,8", "3,3,8,8"), (", feature_group_count=8", "")],
+    ],
+    ids=["images", "filters", "groups", "one group"],
+)  # fmt: skip
+def test_other_convolutions_of_floats_stay(changes: list[tuple[str, str]]) -> None:
+    _depthwise(*changes, rewrites=0)
+
+
+@pytest.mark.parametrize(("size", "rewrites"), [(22, 1), (23, 0)])
+def test_floats_hold_the_sums_of_depthwise_convolutions(size: int, rewrites: int) -> None:
+    """Of at most 512 products."""
+    extent = 8 - size + 1
+    changes = [
+        ("pad=0_0x1_1x1_1x0_1", f"pad=0_0x{10}_{11}x{10}_{11}x0_1"),
+        ("2,8,8,8", "2,27,27,8"),
+        ("size=3x3}", f"size={size}x{size}}}"),
+        ("3,3,1,8", f"{size},{size},1,8"),
+    ]
+    out = extent + 19
+    text = f"2,{out},{out},8"
+    changes += [("sums = f32[2,6,6,8]", f"sums = f32[{text}]")]
+    changes += [
+        (f"{kind}[2,6,6,8] {name}", f"{kind}[{text}] {name}")
+        for kind, name in (
+            ("f32", "broadcast"),
+            ("f32", "multiply"),
+            ("f32", "round"),
+            ("f32", "clamp"),
+            ("s8", "convert"),
+            ("s8", "fusion"),
+        )
+    ]
+    _depthwise(*changes, rewrites=rewrites)

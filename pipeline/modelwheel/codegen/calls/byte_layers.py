@@ -11,10 +11,10 @@ from ...program.steps import Step
 from ...program.strip_layers import products
 from ...program.view import View
 from ..cpp import INDENT, braces, cpp_bool, elements, kernel_call, pointer, struct_of
+from ..library import compiled
 from ..scalars import TYPED_LANES, UNROLLED, write_expression
 from ..tables import convolution_values, dot_values
 from ..writer import StepWriter
-from .convolution import of_bytes
 from .products import packed
 
 
@@ -49,9 +49,11 @@ def write(writer: StepWriter, step: Step, op: ByteLayer) -> Iterator[str]:
 
 
 def library(step: Step) -> Iterator[str]:
-    """Kernels of its convolution."""
+    """Kernels that it is linked with: filters for one feature are computed as floats."""
     assert isinstance(step.op, ByteLayer)
-    return of_bytes(step.op.layer) if isinstance(step.op.layer, Convolution) else iter(())
+    layer = step.op.layer
+    is_depthwise = isinstance(layer, Convolution) and layer.feature_groups > 1
+    return compiled("float", *(("depthwise", "epilogue") if is_depthwise else ()))
 
 
 def _plane(view: View) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ...program.ops import Convolution
 from ...program.spatial_axes import SpatialExtents, axes_in_use
 from ...program.steps import Step
-from ..cpp import cpp_bool, cpp_type
+from ..cpp import cpp_type
 from ..library import compiled
 from ..strides import ProductViews, is_of_bytes
 from ..tables import convolution_values
@@ -28,9 +28,8 @@ def write(writer: StepWriter, step: Step, op: Convolution) -> Iterator[str]:
     parts = writer.parts(step)
     if is_of_bytes(step):
         types = ", ".join(map(cpp_type, (step.inputs["input"], step.outputs["out"])))
-        suffix = f"<{types}, {cpp_bool(op.feature_groups > 1)}>"
         kernel = ProductKernel(
-            "convolution", "byte_convolution", types, suffix, table, padding=op.padding
+            "convolution", "byte_convolution", types, f"<{types}>", table, padding=op.padding
         )
         return write_product(writer, step, of_images(writer, step, kernel), None, parts)
     types = cpp_type(ProductViews.of(step).sums)
@@ -42,17 +41,10 @@ def write(writer: StepWriter, step: Step, op: Convolution) -> Iterator[str]:
     return write_product(writer, step, of_images(writer, step, kernel), op.epilogue, parts)
 
 
-def of_bytes(op: Convolution) -> Iterator[str]:
-    """Kernels that convolutions of 8-bit integers are linked with: filters for one feature are computed as floats."""
-    sources = ("depthwise", "epilogue") if op.feature_groups > 1 else ()
-    return compiled("float", *sources)
-
-
 def library(step: Step) -> Iterator[str]:
     """Kernels of its element type. Doubles are summed as the definition says."""
     if is_of_bytes(step):
-        assert isinstance(step.op, Convolution)
-        return of_bytes(step.op)
+        return compiled("float")
     element = cpp_type(step.inputs["input"])
     transforms = _TRANSFORMS if element == "float" else ()
     sources = ("depthwise", "epilogue", "gemm", "windows")

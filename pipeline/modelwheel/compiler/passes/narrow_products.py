@@ -22,7 +22,7 @@ from ..ir.hlo import DotNumbers, Instruction
 from ..ir.match import behind_bitcasts, same_layout, view_of
 from ..ir.product_ops import dot_op
 from .match.byte_sources import BYTE, WIDE, Bytes, is_whole
-from .recognise.byte_convolutions import byte_convolution
+from .recognise.byte_convolutions import byte_convolution, byte_depthwise
 from .recognise.kernel_calls import KernelCall
 
 
@@ -35,7 +35,11 @@ class NarrowProducts:
         """Replaces products; returns how many."""
         narrowed = 0
         for node in list(graph.walk()):
-            new = _narrowed(graph, node) or byte_convolution(graph, node)
+            new = (
+                _narrowed(graph, node)
+                or byte_convolution(graph, node)
+                or byte_depthwise(graph, node)
+            )
             if new is not None:
                 graph.replace([node], new)
                 narrowed += 1

@@ -17,7 +17,7 @@ from ...ir.match import behind_bitcasts, row_major, same_layout, view_of
 from ...ir.ordering import between, may_pass, piece_of
 from ..recognise.kernel_calls import KernelCall
 
-BYTE, WIDE = ElementType.INT8, ElementType.INT32
+BYTE, WIDE, FLOAT = ElementType.INT8, ElementType.INT32, ElementType.FLOAT32
 _LOWEST = -128
 
 
@@ -41,7 +41,7 @@ class Bytes:
 
     def behind(self, operand: Operand) -> Operand | None:
         """The bytes that are the values of an operand; None if it may be anything else."""
-        if operand.view.element_type == WIDE:
+        if operand.view.element_type in (WIDE, FLOAT):
             call = self._maker(operand)
             if call is None or not _is_conversion(call.instruction):
                 return None
@@ -152,7 +152,7 @@ def is_whole(operand: Operand) -> bool:
 def _is_conversion(kernel: Instruction) -> bool:
     """Whether a kernel converts all bytes of its first argument."""
     node = _computed(kernel)
-    if node.opcode != "convert" or node.shape.element_type != WIDE:
+    if node.opcode != "convert" or node.shape.element_type not in (WIDE, FLOAT):
         return False
     (source,) = node.operands
     return source.shape.element_type == BYTE and _is_first(source, node)

@@ -14,16 +14,25 @@ from __future__ import annotations
 import math
 
 from ....program import ops
-from ...ir.graph import Graph, Node
-from ...ir.hlo import Instruction
+from ....program.expr import Expression, Operation
+from ....program.view import View
+from ...ir.graph import Graph, Node, Operand, Result
 from ...ir.match import row_major, view_of
 from ...ir.product_ops import convolution_op
-from ..match.byte_sources import WIDE, Bytes, ByteSource, is_whole
+from ..match.byte_sources import BYTE, FLOAT, WIDE, Bytes, ByteSource, is_whole
 from .kernel_calls import KernelCall
 
 _MAX_RANK = 3
 _MOST_TAPS = 512
 """Of filters for one feature: `kMostByteTaps` in `kernels/convolution/byte_depthwise.h`."""
+_AS_FLOATS = Expression(
+    operations=(
+        Operation(opcode="read", input=0, element_type=WIDE),
+        Operation(opcode="convert", operands=(0,), element_type=FLOAT),
+    ),
+    results=(1,),
+)
+"""Sums as the importer of ONNX files has those of depthwise convolutions."""
 
 
 def byte_convolution(graph: Graph, node: Node) -> Node | None:
@@ -39,35 +48,73 @@ def byte_convolution(graph: Graph, node: Node) -> Node | None:
         and row_major(*shapes)
         and 1 <= len(axes.input_spatial) <= _MAX_RANK
         and instruction.batch_groups == 1
-        and _has_method(instruction)
+        and instruction.feature_groups == 1
         and call.is_whole
         and all(all(shape.dimensions) for shape in shapes)
     )
     op = convolution_op(axes, instruction.window, instruction.feature_groups)
     if not plain or not _is_features_last(op):
         return None
+    read = _read(graph, node, op, call.typed(0, shapes[0]), call.typed(1, shapes[1]))
+    if read is None:
+        return None
+    padded, roles = read
+    return call.replaced(padded, roles, view_of(instruction.shape, call.place))
+
+
+def _read(
+    graph: Graph, node: Node, op: ops.Convolution, images: Operand, kernel: Operand
+) -> tuple[ops.Convolution, dict[str, Operand]] | None:
+    """A convolution of bytes and what it reads; None if the factors are no conversions of bytes."""
     bytes_ = Bytes(graph, node)
-    source = bytes_.around(call.typed(0, shapes[0]))
-    weights = bytes_.behind(call.typed(1, shapes[1]))
+    source, weights = bytes_.around(images), bytes_.behind(kernel)
     if source is None or weights is None or weights.value.source != "constant":
         return None
     if not is_whole(weights):
         return None
     padded = _padded(op, source)
     if padded is None:
-        source, padded = ByteSource(bytes_.behind(call.typed(0, shapes[0])) or source.operand), op
-    roles = {"input": source.operand, "kernel": weights}
-    return call.replaced(padded, roles, view_of(instruction.shape, call.place))
+        source, padded = ByteSource(bytes_.behind(images) or source.operand), op
+    return padded, {"input": source.operand, "kernel": weights}
 
 
-def _has_method(instruction: Instruction) -> bool:
-    """Whether it has one group, or a filter for each feature along at most two axes, which floats add up exactly."""
-    kernel, axes = instruction.operands[1].shape.dimensions, instruction.convolution
-    assert axes is not None
-    groups = instruction.feature_groups
-    taps = math.prod(kernel[axis] for axis in axes.kernel_spatial)
-    alone = groups == kernel[axes.kernel_output_feature] and kernel[axes.kernel_input_feature] == 1
-    return groups == 1 or (alone and len(axes.kernel_spatial) < _MAX_RANK and taps <= _MOST_TAPS)
+def byte_depthwise(graph: Graph, node: Node) -> Node | None:
+    """The layer that a depthwise convolution of 32-bit floats is whose factors are conversions of bytes; None if it is none."""
+    op, result = node.op, node.outputs.get("out")
+    if not isinstance(op, ops.Convolution) or op.epilogue is not None or result is None:
+        return None
+    images, kernel = node.inputs["input"], node.inputs["kernel"]
+    views = [images.view, kernel.view, result.view]
+    plain = (
+        {view.element_type for view in views} == {FLOAT}
+        and all(view.is_row_major(ignoring_unit_axes=False) for view in views)
+        and result.base is None
+        and not result.near
+        and is_whole(Operand(result.value, result.view))
+        and _is_features_last(op)
+        and _has_sums(op, kernel.view)
+    )
+    read = _read(graph, node, op, images, kernel) if plain else None
+    if read is None:
+        return None
+    padded, roles = read
+    if {operand.view.element_type for operand in roles.values()} != {BYTE}:
+        return None
+    shape = result.view.shape
+    layer = ops.ByteLayer(layer=padded, shape=shape, code=_AS_FLOATS)
+    new = graph.merged(layer, [node])
+    new.inputs = dict(roles)
+    rows = math.prod(shape) // shape[-1]
+    written = View.dense(result.view.slice, FLOAT, (rows, shape[-1]))
+    new.outputs = {"write": Result(result.value, written)}
+    return new
+
+
+def _has_sums(op: ops.Convolution, kernel: View) -> bool:
+    """Whether there is a filter for each feature along at most two axes, which floats add up exactly."""
+    *taps, inputs, features = kernel.shape
+    alone = op.feature_groups == features > 1 == inputs
+    return alone and len(op.windows) < _MAX_RANK and math.prod(taps) <= _MOST_TAPS
 
 
 def _is_features_last(op: ops.Convolution) -> bool:

@@ -140,7 +140,7 @@ constexpr Division byte_division(const Convolution &c, std::int64_t parts) {
   return byte_division(count_outputs(c), c.out_features, unit, c.panel != 0, parts);
 }
 
-/// Computes some sums and what follows them; see `byte_convolution`.
+/// Computes some sums and what follows them; see `byte_convolution`. `kDepthwise`: with a filter for each feature.
 template <bool kDepthwise, class Sums>
 void compute_sums(const Convolution &c, const ByteRange &range, std::int8_t padding, const std::int8_t *in,
                   const std::int8_t *kernel, const Sums &sums, void *scratch) {
@@ -150,14 +150,13 @@ void compute_sums(const Convolution &c, const ByteRange &range, std::int8_t padd
     multiply(WindowRows(c, in, padding), range, c.panel, kernel, sums, scratch);
 }
 
-/// Computes a convolution of one group or, `kDepthwise`, with a filter for each feature, whose kernel has features last
-/// or is in panels, whose input is not dilated and whose result is dense, with features last. `scratch` has
-/// byte_convolution_scratch(c) bytes and is 64-byte aligned. Outside of images, all elements are `padding`.
-template <class In, class Out, bool kDepthwise = false>
+/// Computes a convolution of one group, whose kernel has features last or is in panels, whose input is not dilated and
+/// whose result is dense, with features last. `scratch` has byte_convolution_scratch(c) bytes and is 64-byte aligned.
+/// Outside of images, all elements are `padding`.
+template <class In, class Out>
 void byte_convolution(const Convolution &c, std::int8_t padding, const In *in, const In *kernel, Out *out,
                       void *scratch) {
-  const StoredSums sums{out, c.out_features, 1};
-  compute_sums<kDepthwise>(c, byte_range(c), padding, in, kernel, sums, scratch);
+  compute_sums<false>(c, byte_range(c), padding, in, kernel, StoredSums{out, c.out_features, 1}, scratch);
 }
 
 /// Bytes of scratch memory of each part of a convolution.
@@ -167,14 +166,14 @@ constexpr std::size_t byte_convolution_part_scratch(const Convolution &c, std::i
 }
 
 /// The same in parts.
-template <class In, class Out, bool kDepthwise = false>
+template <class In, class Out>
 MODELWHEEL_NOINLINE void byte_convolution_in_parts(const Shared &shared, const Convolution &c, std::int8_t padding,
                                                    const In *in, const In *kernel, Out *out, void *scratch) {
   const Division division = byte_division(c, larger_of(shared.parts(), std::int64_t{1}));
-  if (division.count() == 1) return byte_convolution<In, Out, kDepthwise>(c, padding, in, kernel, out, scratch);
+  if (division.count() == 1) return byte_convolution<In, Out>(c, padding, in, kernel, out, scratch);
   shared.run(division.count(), [&](std::int64_t i, void *memory) {
     const ByteRange range = range_of(division, count_outputs(c), c.out_features, i);
-    compute_sums<kDepthwise>(c, range, padding, in, kernel, StoredSums{out, c.out_features, 1}, memory);
+    compute_sums<false>(c, range, padding, in, kernel, StoredSums{out, c.out_features, 1}, memory);
   });
 }
 

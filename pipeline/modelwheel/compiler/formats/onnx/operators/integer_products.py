@@ -25,6 +25,8 @@ from ....stablehlo.writer.mlir_types import FLOAT32, INT32
 
 _EXACT = 1 << 24
 """Float32 holds all whole numbers up to this one."""
+_MOST_TAPS = 512
+"""Of filters for one feature: `kMostByteTaps` in `kernels/convolution/byte_depthwise.h`."""
 _LARGEST = 255 * 255
 """Of products of 8-bit integers whose zero points are subtracted."""
 _MOST_SUMMED = (1 << 31) // _LARGEST
@@ -192,8 +194,12 @@ def _narrow_product(x: Whole, y: Whole) -> Value | None:
 
 def less(total: Value, x: Value) -> Value:
     """Sums less what follows from constants, which XLA would otherwise add in its own kernel of the product."""
-    hidden = x.builder.emit("stablehlo.optimization_barrier", [x], x.dtype, x.shape)
-    return total - hidden
+    return total - _hidden(x)
+
+
+def _hidden(x: Value) -> Value:
+    """A value that XLA knows nothing of."""
+    return x.builder.emit("stablehlo.optimization_barrier", [x], x.dtype, x.shape)
 
 
 def _in_pieces(count: int, size: int, multiply: Callable[[int, int], Value]) -> Value:
@@ -218,7 +224,7 @@ def _in_pieces(count: int, size: int, multiply: Callable[[int, int], Value]) -> 
 def integer_convolution(first: Whole, second: Whole, window: p.Window, groups: int) -> Value:
     """The convolution of whole numbers as int32."""
     if (total := _narrow_convolution(first, second, window, groups)) is not None:
-        return total
+        return e.convert(total, INT32)
     x, kernel = first.as_floats(), second.as_floats()
     channels = kernel.shape[1]
     size = math.prod(kernel.shape[2:])
@@ -249,7 +255,10 @@ def dequantized_convolution(x: Value, kernel: Value, window: p.Window, groups: i
 
 
 def _narrow_convolution(x: Whole, kernel: Whole, window: p.Window, groups: int) -> Value | None:
-    """The convolution as one of 8-bit integers; None if the kernel is not constant, or may not be moved to 0."""
+    """The convolution as one of 8-bit integers; None if the kernel is not constant, or may not be moved to 0.
+
+    Sums are integers, or float32 of depthwise convolutions.
+    """
     weights = kernel.signed()
     features = weights.numbers.shape[0]
     fits = (
@@ -259,12 +268,11 @@ def _narrow_convolution(x: Whole, kernel: Whole, window: p.Window, groups: int) 
         and weights.numbers.known is not None
         and 0 < weights.numbers.size <= _MOST_SUMMED * features
         and (x.zero is None or x.zero.rank == 0)
-        and groups
-        == 1  # XLA makes kernels of all features, mostly zeros, of filters for one feature
+        and (groups == 1 or _is_depthwise(x.numbers, weights.numbers, groups))
     )
     if not fits:
         return None
-    single = math.prod(weights.numbers.shape[2:]) == 1
+    single = groups == 1 and math.prod(weights.numbers.shape[2:]) == 1
     if single and not any(map(any, window.pads)):
         return _product_of_pixels(x, kernel, window)
     images = x.signed()
@@ -277,12 +285,36 @@ def _narrow_convolution(x: Whole, kernel: Whole, window: p.Window, groups: int) 
         padded = s.pad(_features_last(numbers), e.convert(zero, np.int8), low, high)
         numbers = s.move_axis(padded, -1, 1)
         window = replace(window, pads=((0, 0),) * len(window.pads))
-    total = p.convolution(numbers, weights.numbers, window, groups, INT32)
+    if groups > 1:
+        total = _depthwise(numbers, weights.numbers, window)
+    else:
+        total = p.convolution(numbers, weights.numbers, window, groups, INT32)
     if images.zero is not None:
         axes = list(range(1, weights.numbers.rank))
         sums = r.reduce(e.convert(weights.numbers, INT32), axes, "add")
-        total = less(total, images.zero * s.reshape(sums, [1, features, *[1] * (total.rank - 2)]))
+        more = images.zero * s.reshape(sums, [1, features, *[1] * (total.rank - 2)])
+        total = less(total, e.convert(more, total.dtype))
     return total
+
+
+def _is_depthwise(images: Value, filters: Value, groups: int) -> bool:
+    """Whether there is a filter for each feature, whose sums float32 holds, zero points included."""
+    shape = filters.shape
+    alone = groups == images.shape[1] == shape[0] and shape[1] == 1
+    return alone and len(shape) <= 4 and math.prod(shape[2:]) <= _MOST_TAPS
+
+
+def _depthwise(images: Value, filters: Value, window: p.Window) -> Value:
+    """The convolution of signed bytes in each feature, as float32, which holds every sum.
+
+    XLA makes kernels of all features, mostly zeros, of filters of integers for one feature. What is converted is in memory as
+    bytes, where the runtime's convolution reads them (`passes/recognise/byte_convolutions.py`).
+    """
+    last = s.move_axis(s.move_axis(filters, 0, -1), 0, -2)  # [spatial, 1, features]
+    wide = e.convert(_hidden(last), FLOAT32)
+    kernel = s.move_axis(s.move_axis(wide, -2, 0), -1, 0)
+    source = s.move_axis(kept(_features_last(images)), -1, 1)
+    return p.convolution(e.convert(source, FLOAT32), kernel, window, images.shape[1])
 
 
 def _product_of_pixels(x: Whole, kernel: Whole, window: p.Window) -> Value | None:
