@@ -94,6 +94,26 @@ def test_padding_of_another_number_stays() -> None:
     assert any("s8[2,8,8,8], " in line for line in lines_after(EraseDead(), graph, rewrites=0))
 
 
+@pytest.mark.parametrize("computed", ["copy", "negate"])
+def test_windows_and_conversions_of_what_kernels_compute_are_no_bytes(computed: str) -> None:
+    """A copy may have moved them."""
+    there = "copy(x)" if computed == "copy" else "negate(x)"
+    windows = (
+        "ROOT w = s8[2,8,8,8] reduce-window(x, lowest)",
+        f"y = s8[2,6,6,8] {there}\n  ROOT w = s8[2,8,8,8] reduce-window(y, lowest)",
+    )
+    (line, *_) = [
+        line for line in lines_after(EraseDead(), _narrowed(windows), rewrites=0) if "s32" in line
+    ]
+    assert "convolution %0 s8" not in line
+    converted = (
+        "x = s8[2,8,8,8] parameter(0)\n  ROOT c = s32[2,8,8,8] convert(x)",
+        f"x = s8[2,8,8,8] parameter(0)\n  y = s8[2,8,8,8] {there}\n  ROOT c = s32[2,8,8,8] convert(y)",
+    )
+    graph = Emission(LAYER, converted).graph(["y"], y="output", w="constant")
+    assert NarrowProducts().run(graph) == 0
+
+
 def test_layers_compute_what_follows_their_sums() -> None:
     (line,) = lines_after(FuseByteLayers(), _narrowed(), rewrites=1)
     assert " s8[72,16] = byte_layer %0 s8[2,6,6,8], " in line

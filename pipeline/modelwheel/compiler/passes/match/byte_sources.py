@@ -174,7 +174,7 @@ def _surrounded(kernel: Instruction) -> _Surrounded | None:
     if node.opcode not in ("reduce-window", "pad") or node.shape.element_type != BYTE:
         return None
     source, initial = node.operands
-    if behind_bitcasts(source).parameter_number != 0 or not row_major(source.shape, node.shape):
+    if not _is_first_argument(source) or not row_major(source.shape, node.shape):
         return None
     if kernel is not node and initial.opcode == "parameter":
         initial = kernel.operands[initial.parameter_number]
@@ -211,4 +211,9 @@ def _computed(kernel: Instruction) -> Instruction:
 
 def _is_first(source: Instruction, node: Instruction) -> bool:
     """Whether a value is the first argument of the kernel that only computes a node, element by element."""
-    return behind_bitcasts(source).parameter_number == 0 and same_layout(source.shape, node.shape)
+    return _is_first_argument(source) and same_layout(source.shape, node.shape)
+
+
+def _is_first_argument(value: Instruction) -> bool:
+    source = behind_bitcasts(value)
+    return source.opcode == "parameter" and source.parameter_number == 0
