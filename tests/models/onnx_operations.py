@@ -330,10 +330,10 @@ def quantized() -> Iterator[Case]:
     )
     yield case("QLinearConv", x, w=(*more, np.array([100, -50, 7], np.int32)))
     alone = np.random.default_rng(3).integers(-128, 127, (2, 1, 3, 3), np.int8)
-    depthwise = {"group": 2, "pads": [1, 1, 1, 1]}
-    yield case("ConvInteger", x, to="depthwise", w=(alone, np.uint8(7)), **depthwise)
+    pads = [1, 1, 1, 1]
+    yield case("ConvInteger", x, to="depthwise", w=(alone, np.uint8(7)), group=2, pads=pads)
     of_features = (*more[:2], alone, *more[3:], np.array([100, -50], np.int32))
-    yield case("QLinearConv", x, to="depthwise", w=of_features, **depthwise)
+    yield case("QLinearConv", x, to="depthwise", w=of_features, group=2, pads=pads)
 
 
 def older() -> Iterator[Case]:
