@@ -1,5 +1,5 @@
 // byte_layer.cpp - layers of 8-bit integers: code follows the right sums, with any number of threads.
-#include "kernels/convolution/byte_layer.h"
+#include "kernels/bytes/byte_layer.h"
 
 #include <initializer_list>
 

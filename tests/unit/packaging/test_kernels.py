@@ -31,7 +31,7 @@ COMPILED = sorted(KERNELS.glob("*/*.cpp"))
 """Found by their names alone, in whatever folder they are."""
 FAMILIES = (
     *("base", "parts", "elementwise", "sorting", "fft", "gemm", "pooling"),
-    *("attention", "convolution"),
+    *("attention", "convolution", "bytes"),
 )
 """The folders of kernels: a header includes its own family and earlier ones. So threads that share a step by its rows
 know nothing of how convolutions are divided."""

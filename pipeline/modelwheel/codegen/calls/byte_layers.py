@@ -33,7 +33,7 @@ def write(writer: StepWriter, step: Step, op: ByteLayer) -> Iterator[str]:
         axis, padding = "Convolution::batch", op.layer.padding
         depthwise = cpp_bool(op.layer.feature_groups > 1)
     bytes_needed = f"byte_layer_scratch({table})"
-    scratch = writer.needs("convolution/byte_layer.h", bytes_needed)
+    scratch = writer.needs("bytes/byte_layer.h", bytes_needed)
     if (parts := writer.parts(step)) > 1:
         writer.scratch.parts.append(bytes_needed)
     shape = writer.shape(step, table, axis)

@@ -29,7 +29,7 @@ def write(writer: StepWriter, step: Step, op: Convolution) -> Iterator[str]:
     if is_of_bytes(step):
         types = ", ".join(map(cpp_type, (step.inputs["input"], step.outputs["out"])))
         kernel = ProductKernel(
-            "convolution", "byte_convolution", types, f"<{types}>", table, padding=op.padding
+            "bytes", "byte_convolution", types, f"<{types}>", table, padding=op.padding
         )
         return write_product(writer, step, of_images(writer, step, kernel), None, parts)
     types = cpp_type(ProductViews.of(step).sums)

@@ -24,7 +24,7 @@ from .kernel_calls import KernelCall
 
 _MAX_RANK = 3
 _MOST_TAPS = 512
-"""Of filters for one feature: `kMostByteTaps` in `kernels/convolution/byte_depthwise.h`."""
+"""Of filters for one feature: `kMostByteTaps` in `kernels/bytes/byte_depthwise.h`."""
 _AS_FLOATS = Expression(
     operations=(
         Operation(opcode="read", input=0, element_type=WIDE),

@@ -26,7 +26,7 @@ from ....stablehlo.writer.mlir_types import FLOAT32, INT32
 _EXACT = 1 << 24
 """Float32 holds all whole numbers up to this one."""
 _MOST_TAPS = 512
-"""Of filters for one feature: `kMostByteTaps` in `kernels/convolution/byte_depthwise.h`."""
+"""Of filters for one feature: `kMostByteTaps` in `kernels/bytes/byte_depthwise.h`."""
 _LARGEST = 255 * 255
 """Of products of 8-bit integers whose zero points are subtracted."""
 _MOST_SUMMED = (1 << 31) // _LARGEST

@@ -1,4 +1,4 @@
-// src/kernels/convolution/byte_layer.h - products and convolutions of 8-bit integers with straight-line code on their
+// src/kernels/bytes/byte_layer.h - products and convolutions of 8-bit integers with straight-line code on their
 // sums, such as that which makes bytes of them again.
 //
 // Sums of a block of rows are in scratch memory, from which the code reads them while they are in cache. The code is
@@ -6,7 +6,7 @@
 // `Count` vectors of a row from column j on; in[0] are the sums, the others what `reads` has.
 #pragma once
 
-#include "kernels/convolution/byte_convolution.h"
+#include "kernels/bytes/byte_convolution.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/elementwise/typed.h"
 #include "kernels/gemm/dot.h"

@@ -1,10 +1,10 @@
-// src/kernels/convolution/byte_convolution.h - convolutions of 8-bit integers, summed in 32 bits.
+// src/kernels/bytes/byte_convolution.h - convolutions of 8-bit integers, summed in 32 bits.
 //
 // The windows of some outputs are gathered, as rows of a matrix, in scratch memory of the first-level cache, and
 // multiplied by the kernel in panels (gemm/bytes.h).
 #pragma once
 
-#include "kernels/convolution/byte_depthwise.h"
+#include "kernels/bytes/byte_depthwise.h"
 #include "kernels/convolution/shape.h"
 #include "kernels/gemm/bytes.h"
 #include "kernels/parts/shared.h"

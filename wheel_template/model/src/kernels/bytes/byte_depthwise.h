@@ -1,4 +1,4 @@
-// src/kernels/convolution/byte_depthwise.h - depthwise convolutions of 8-bit integers, summed in 32 bits.
+// src/kernels/bytes/byte_depthwise.h - depthwise convolutions of 8-bit integers, summed in 32 bits.
 //
 // Instructions for bytes add up neighbouring products, of which a filter for a single feature has none. So some lines
 // of the input become floats, which hold every sum exactly, and are convolved by the kernels for floats while they are
