@@ -101,7 +101,7 @@ class InspectRequest(JobRequest):
 class FreezeRequest(JobRequest):
     """Freeze one signature at one batch size; the outputs are a graph and a `FrozenSignature`."""
 
-    VERSION = 21
+    VERSION = 22
     INPUTS = ModelInput
     OUTPUTS = (GRAPH, CONFIG, SIGNATURE, STATE)
 
