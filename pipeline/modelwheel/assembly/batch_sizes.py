@@ -71,7 +71,7 @@ class _Growth:
         self._fixed = fixed
         self._skipped = min(saved / (whole - fixed), 1.0) if whole > fixed else 0.0
         """The part of what grows with the rows that a run of fewer rows saves."""
-        self._own = {rows: self.own(rows) for rows in _ROWS}
+        self._own: dict[int, float] = {rows: self.own(rows) for rows in _ROWS}
 
     def own(self, rows: int) -> float:
         """A run of a size of its own."""
