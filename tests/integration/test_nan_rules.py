@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from modelwheel.compiler.reference.truth.nan_rules import write_rule
-
-tf = pytest.importorskip("tensorflow", reason="TensorFlow is not installed")
-
 from modelwheel.compiler.stablehlo.xla_module import call_module
+
+pytestmark = pytest.mark.slow
 
 Array = np.ndarray[Any, Any]
 
