@@ -15,7 +15,10 @@ FLAGS = ["-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wpedantic", "-Werror"
 FLAGS += ["-fno-rtti", "-std=c++17"]
 LEVEL = host_levels()[2 if len(host_levels()) > 2 else 0]
 LIBC = {"memcpy", "memmove", "memset", "sin", "cos", "sincos"}
-_INSTRUCTIONS = {"kernels/gemm/bytes_isa.h": ("cpuid.h", "immintrin.h", "arm_neon.h")}
+_INSTRUCTIONS = {
+    "kernels/gemm/bytes_isa.h": ("cpuid.h", "immintrin.h", "arm_neon.h"),
+    "kernels/elementwise/typed.h": ("immintrin.h",),
+}
 """Headers of compilers whose functions are always inlined."""
 LINKER = {"_GLOBAL_OFFSET_TABLE_"}
 

@@ -2,8 +2,6 @@
 // floats.
 #pragma once
 
-#include <type_traits>
-
 #include "kernels/base/level.h"
 
 #if defined(__x86_64__)
@@ -12,18 +10,44 @@
 
 namespace modelwheel::MODELWHEEL_LEVEL {
 
+// The standard library's traits would be functions of no level.
+template <class T>
+struct Unreferenced {
+  using Type = T;
+};
+template <class T>
+struct Unreferenced<T &> {
+  using Type = T;
+};
+template <class T>
+struct Unreferenced<const T &> {
+  using Type = T;
+};
+template <bool kSigned>
+struct Middle {
+  using Type = std::int16_t;
+};
+template <>
+struct Middle<false> {
+  using Type = std::uint16_t;
+};
+template <class T>
+constexpr bool kHasFractions = static_cast<T>(0.5F) != static_cast<T>(0);
+template <class T>
+constexpr bool kHasSign = static_cast<T>(-1) < static_cast<T>(0);
+
 /// Elements of another type, as C++ converts them. Floats and bytes become each other by way of 32-bit integers, for
 /// which CPUs have instructions, and these and bytes by way of 16 bits: GCC 12 converts to four times the size one
 /// element after the other.
 template <class To, int Lanes, class From>
 MODELWHEEL_INLINE Vector<To, Lanes> converted(From x) {
-  using Element = std::remove_cv_t<std::remove_reference_t<decltype(x[0])>>;
-  constexpr bool kFromFloat = std::is_floating_point_v<Element>, kToFloat = std::is_floating_point_v<To>;
+  using Element = typename Unreferenced<decltype(x[0])>::Type;
+  constexpr bool kFromFloat = kHasFractions<Element>, kToFloat = kHasFractions<To>;
   if constexpr ((kFromFloat && sizeof(To) == 1) || (kToFloat && sizeof(Element) == 1)) {
     return converted<To, Lanes>(converted<std::int32_t, Lanes>(x));
   } else if constexpr (!kFromFloat && !kToFloat && sizeof(To) * sizeof(Element) == sizeof(std::int32_t)) {
-    constexpr bool kSigned = std::is_signed_v<To> && std::is_signed_v<Element>;
-    using Between = std::conditional_t<kSigned, std::int16_t, std::uint16_t>;
+    constexpr bool kSigned = kHasSign<To> && kHasSign<Element>;
+    using Between = typename Middle<kSigned>::Type;
     return __builtin_convertvector(__builtin_convertvector(x, Vector<Between, Lanes>), Vector<To, Lanes>);
   } else {
     return __builtin_convertvector(x, Vector<To, Lanes>);
