@@ -34,7 +34,7 @@ struct Middle<false> {
 template <class T>
 constexpr bool kHasFractions = static_cast<T>(0.5F) != static_cast<T>(0);
 template <class T>
-constexpr bool kHasSign = static_cast<T>(-1) < static_cast<T>(0);
+constexpr bool kHasSign = static_cast<T>(-1) <= static_cast<T>(0);
 
 /// Elements of another type, as C++ converts them. Floats and bytes become each other by way of 32-bit integers, for
 /// which CPUs have instructions, and these and bytes by way of 16 bits: GCC 12 converts to four times the size one
