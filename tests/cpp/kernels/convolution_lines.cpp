@@ -103,6 +103,15 @@ void test_narrow() {
     check<float>(random, problem, 3, random.chance(30));
   }
   CHECK(narrow > 30);
+  // Many segments of three elements, for as many columns as a vector has, or more.
+  for (std::int64_t columns = 1; columns <= 9; ++columns) {
+    Convolution gaps = same_size(1, 3, columns, 3, 9, 3, 1, 0);
+    for (int axis = 0; axis < 3; ++axis) {
+      gaps.kernel_dilation[axis] = 2;
+      gaps.out_size[axis] = 5;
+    }
+    check<float>(random, with_layouts(random, gaps, 100), 3);
+  }
   // No window meets the input.
   Convolution far = same_size(2, 24, 1, 2, 5, 3, 1, 0);
   for (int axis = 0; axis < 2; ++axis) {

@@ -13,11 +13,13 @@ inline constexpr int kNarrowRows = 4;
 inline constexpr std::int64_t kNarrowRun = 32;
 
 /// Whether gemm_narrow is faster than gemm_wide: vectors must run along lhs, and summing their lanes costs about as
-/// much as ten further vectors.
+/// much as ten further vectors. There is scratch memory for less than a vector of columns; short segments have no
+/// vectors, however many of them there are.
 template <class T>
 constexpr bool prefers_narrow(const Gemm &g) {
   const std::int64_t vectors = g.depth / kLanes<T> + g.depth % kLanes<T> / kPart<T>;
-  return g.panel == 0 && g.lhs_k == 1 && g.n * (g.num_segments * vectors + 10) < g.num_segments * g.depth;
+  return g.panel == 0 && g.lhs_k == 1 && g.n < kLanes<T> &&
+         g.n * (g.num_segments * vectors + 10) < g.num_segments * g.depth;
 }
 
 /// Elements of scratch memory that gemm_narrow may need.
