@@ -36,6 +36,10 @@ THRESHOLDS = Thresholds.model_validate(resources.read("kernels.toml"))
 WIDEST_LANES = max(level.vector_bytes for level in LEVELS.values()) // 4
 """32-bit elements of the widest vector of any level: a multiple of them has whole vectors at each level."""
 
+MOST_BYTE_TAPS = 512
+"""Taps of a depthwise filter of 8-bit integers whose sums floats hold exactly: products are below 2^15, and sums must be
+up to 2^24."""
+
 
 def header() -> str:
     """`src/kernels/base/thresholds.h`, without the last line break."""

@@ -12,7 +12,7 @@ from modelwheel.compiler.passes.recognise_kernels import RecogniseKernels
 from tests.support.graphs import lines_after
 from tests.support.modules import Emission
 
-LAYER = """
+_PADDED = """
 largest {
   a = s8[] parameter(0)
   b = s8[] parameter(1)
@@ -24,7 +24,12 @@ window {
   lowest = s8[] parameter(1)
   ROOT w = s8[2,8,8,8] reduce-window(x, lowest), window={size=1x1x1x2 stride=1x1x1x2 pad=0_0x1_1x1_1x0_1 lhs_dilate=1x1x1x2}, to_apply=largest
 }
+"""
+"""A kernel that pads its first argument."""
 
+LAYER = (
+    _PADDED
+    + """
 left {
   x = s8[2,8,8,8] parameter(0)
   ROOT c = s32[2,8,8,8] convert(x)
@@ -71,6 +76,7 @@ ENTRY main {
   ROOT y = s8[2,6,6,16] fusion(sums, factors, other), kind=kLoop, calls=scaled
 }
 """
+)
 """What XLA makes of a quantised convolution of padded images, to which others are added."""
 
 
@@ -140,19 +146,9 @@ def test_other_kernels_stay(change: tuple[str, str]) -> None:
     assert FuseByteLayers().run(_narrowed(*changes)) == 0
 
 
-DEPTHWISE = """
-largest {
-  a = s8[] parameter(0)
-  b = s8[] parameter(1)
-  ROOT m = s8[] maximum(a, b)
-}
-
-window {
-  x = s8[2,6,6,8] parameter(0)
-  lowest = s8[] parameter(1)
-  ROOT w = s8[2,8,8,8] reduce-window(x, lowest), window={size=1x1x1x2 stride=1x1x1x2 pad=0_0x1_1x1_1x0_1 lhs_dilate=1x1x1x2}, to_apply=largest
-}
-
+DEPTHWISE = (
+    _PADDED
+    + """
 left {
   x = s8[2,8,8,8] parameter(0)
   ROOT c = f32[2,8,8,8] convert(x)
@@ -189,6 +185,7 @@ ENTRY main {
   ROOT y = s8[2,6,6,8] fusion(sums, factors), kind=kLoop, calls=scaled
 }
 """
+)
 """What XLA makes of a quantised depthwise convolution of padded images, which the importer writes as one of floats."""
 
 

@@ -16,6 +16,7 @@ import math
 from ....program import ops
 from ....program.expr import Expression, Operation
 from ....program.view import View
+from ....thresholds import MOST_BYTE_TAPS
 from ...ir.graph import Graph, Node, Operand, Result
 from ...ir.match import row_major, view_of
 from ...ir.product_ops import convolution_op
@@ -23,8 +24,6 @@ from ..match.byte_sources import BYTE, FLOAT, WIDE, Bytes, ByteSource, is_whole
 from .kernel_calls import KernelCall
 
 _MAX_RANK = 3
-_MOST_TAPS = 512
-"""Of filters for one feature: `kMostByteTaps` in `kernels/bytes/byte_depthwise.h`."""
 _AS_FLOATS = Expression(
     operations=(
         Operation(opcode="read", input=0, element_type=WIDE),
@@ -114,7 +113,7 @@ def _has_sums(op: ops.Convolution, kernel: View) -> bool:
     """Whether there is a filter for each feature along at most two axes, which floats add up exactly."""
     *taps, inputs, features = kernel.shape
     alone = op.feature_groups == features > 1 == inputs
-    return alone and len(op.windows) < _MAX_RANK and math.prod(taps) <= _MOST_TAPS
+    return alone and len(op.windows) < _MAX_RANK and math.prod(taps) <= MOST_BYTE_TAPS
 
 
 def _is_features_last(op: ops.Convolution) -> bool:

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeAlias
+from functools import partial
+from typing import TypeAlias
 
 from ...freeze.frozen import FrozenGraph
 from ...graphs.graphs import bodies, nodes_of
 from ...loaded.base import Arrays
 from ...stablehlo.judge_module import MODULE_OP
-from ...stablehlo.xla_module import Module, embedded_module
+from ...stablehlo.xla_module import embedded_module
 from .evaluate import run_calls
+from .module_texts import rewrite, with_texts
 
 _VALUE = r"%[\w$.#-]+"
 _NAMED = rf"^(?P<indent> *)(?P<name>{_VALUE}) = stablehlo\."
@@ -50,22 +52,11 @@ def run_under_rules(frozen: FrozenGraph, calls: Sequence[Arrays]) -> list[list[A
     Raises:
         NoTruthError: The graph cannot be evaluated.
     """
-    rules = [
-        run_calls(_ruled(frozen.graph_def, keeps=keeps), frozen, calls) for keeps in (True, False)
-    ]
+    graphs = (
+        with_texts(frozen.graph_def, partial(write_rule, keeps=keeps)) for keeps in (True, False)
+    )
+    rules = [run_calls(graph, frozen, calls) for graph in graphs]
     return [list(results) for results in zip(*rules, strict=True)]
-
-
-def _ruled(graph_def: Any, *, keeps: bool) -> Any:
-    copy = type(graph_def)()
-    copy.CopyFrom(graph_def)
-    for body in bodies(copy):
-        for node in nodes_of(body):
-            if node.op == MODULE_OP:
-                module = embedded_module(node.attr["module"].s)
-                text = write_rule(module.text, keeps=keeps)
-                node.attr["module"].s = Module(text, module.functions).bytecode
-    return copy
 
 
 def write_rule(text: str, *, keeps: bool) -> str:
@@ -75,20 +66,17 @@ def write_rule(text: str, *, keeps: bool) -> str:
         text: It.
         keeps: Whether NaN is the result; otherwise it counts for nothing.
     """
-    text = _rewrite(text, "all", _REDUCTIONS, _kept if keeps else _left_out)
-    return _rewrite(text, "two", _PAIRS, _kept_of_two if keeps else _left_out_of_two)
+    for_all, for_two = (_kept, _kept_of_two) if keeps else (_left_out, _left_out_of_two)
+    text = rewrite(text, _REDUCTIONS, partial(_indented, name="all", write=for_all))
+    return rewrite(text, _PAIRS, partial(_indented, name="two", write=for_two))
 
 
 _Lines: TypeAlias = Callable[[re.Match[str], str], Iterator[str]]
 
 
-def _rewrite(text: str, name: str, operation: re.Pattern[str], write: _Lines) -> str:
-    pieces, end = list[str](), 0
-    for number, match in enumerate(operation.finditer(text)):
-        lines = write(match, f"%{name}_{number}_")
-        pieces += [text[end : match.start()], "\n".join(match["indent"] + line for line in lines)]
-        end = match.end()
-    return "".join((*pieces, text[end:]))
+def _indented(match: re.Match[str], number: int, name: str, write: _Lines) -> Iterator[str]:
+    lines = write(match, f"%{name}_{number}_")
+    yield "\n".join(match["indent"] + line for line in lines)
 
 
 def _kind(match: re.Match[str]) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -16,11 +17,9 @@ import numpy as np
 
 from ....model.measuring import difference
 from ...freeze.frozen import FrozenGraph
-from ...graphs.graphs import bodies, nodes_of
 from ...loaded.base import Arrays
-from ...stablehlo.judge_module import MODULE_OP
-from ...stablehlo.xla_module import Module, embedded_module
 from .evaluate import run_calls
+from .module_texts import rewrite, with_texts
 
 _VALUE = r"%[\w$.-]+"
 _RESULT = re.compile(
@@ -63,24 +62,12 @@ def round_elsewhere(graph_def: Any, draw: int) -> Any:
         graph_def: It is left as it is.
         draw: A number: others change other values.
     """
-    copy = type(graph_def)()
-    copy.CopyFrom(graph_def)
-    for body in bodies(copy):
-        for node in nodes_of(body):
-            if node.op == MODULE_OP:
-                module = embedded_module(node.attr["module"].s)
-                changed = Module(nudge_results(module.text, draw), module.functions)
-                node.attr["module"].s = changed.bytecode
-    return copy
+    return with_texts(graph_def, partial(nudge_results, draw=draw))
 
 
 def nudge_results(text: str, draw: int) -> str:
     """The text of a module with each such result of float32 times a number beside 1, element by element."""
-    pieces, end = [], 0
-    for number, match in enumerate(_RESULT.finditer(text)):
-        pieces += [text[end : match.start()], *_nudged(match, number, draw)]
-        end = match.end()
-    return "".join((*pieces, text[end:]))
+    return rewrite(text, _RESULT, partial(_nudged, draw=draw))
 
 
 def _nudged(match: re.Match[str], number: int, draw: int) -> Iterator[str]:

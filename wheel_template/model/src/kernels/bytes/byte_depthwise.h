@@ -10,9 +10,6 @@
 
 namespace modelwheel::MODELWHEEL_LEVEL {
 
-/// Most taps of a filter whose sums floats hold exactly: products are below 2^15, and sums must be up to 2^24.
-inline constexpr std::int64_t kMostByteTaps = 512;
-
 /// Lines of outputs whose inputs and sums stay in cache.
 constexpr std::int64_t depthwise_lines(const Convolution &c) {
   constexpr std::int64_t kBytes = 128 * 1024;
@@ -103,7 +100,8 @@ inline void integers_of(float *sums, std::int64_t rows, std::int64_t features, c
 }
 
 /// Computes a convolution in each feature by itself along at most two axes; see `byte_convolution`. The kernel has
-/// features last, and `sums` says where rows of sums go and what follows them. `rows` are whole lines of outputs.
+/// at most 512 taps, so that floats hold sums exactly, and features last. `sums` says where rows of sums go and what
+/// follows them. `rows` are whole lines of outputs.
 template <class Sums>
 void byte_depthwise(const Convolution &c, Range rows, std::int8_t padding, const std::int8_t *in,
                     const std::int8_t *kernel, const Sums &sums, void *memory) {

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 
+from .....thresholds import MOST_BYTE_TAPS
 from ....stablehlo.writer import Value
 from ....stablehlo.writer import contractions as p
 from ....stablehlo.writer import pointwise as e
@@ -25,8 +26,6 @@ from ....stablehlo.writer.mlir_types import FLOAT32, INT32
 
 _EXACT = 1 << 24
 """Float32 holds all whole numbers up to this one."""
-_MOST_TAPS = 512
-"""Of filters for one feature: `kMostByteTaps` in `kernels/bytes/byte_depthwise.h`."""
 _LARGEST = 255 * 255
 """Of products of 8-bit integers whose zero points are subtracted."""
 _MOST_SUMMED = (1 << 31) // _LARGEST
@@ -301,7 +300,7 @@ def _is_depthwise(images: Value, filters: Value, groups: int) -> bool:
     """Whether there is a filter for each feature, whose sums float32 holds, zero points included."""
     shape = filters.shape
     alone = groups == images.shape[1] == shape[0] and shape[1] == 1
-    return alone and len(shape) <= 4 and math.prod(shape[2:]) <= _MOST_TAPS
+    return alone and len(shape) <= 4 and math.prod(shape[2:]) <= MOST_BYTE_TAPS
 
 
 def _depthwise(images: Value, filters: Value, window: p.Window) -> Value:

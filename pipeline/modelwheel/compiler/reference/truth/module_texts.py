@@ -1,0 +1,45 @@
+"""Changes the text of the StableHLO modules in a frozen graph."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ...graphs.graphs import bodies, nodes_of
+from ...stablehlo.judge_module import MODULE_OP
+from ...stablehlo.xla_module import Module, embedded_module
+
+
+def with_texts(graph_def: Any, change: Callable[[str], str]) -> Any:
+    """A copy of a graph whose modules have other texts.
+
+    Args:
+        graph_def: It is left as it is.
+        change: Returns the new text of a module.
+    """
+    copy = type(graph_def)()
+    copy.CopyFrom(graph_def)
+    for body in bodies(copy):
+        for node in nodes_of(body):
+            if node.op == MODULE_OP:
+                module = embedded_module(node.attr["module"].s)
+                node.attr["module"].s = Module(change(module.text), module.functions).bytecode
+    return copy
+
+
+def rewrite(
+    text: str, operation: re.Pattern[str], write: Callable[[re.Match[str], int], Iterable[str]]
+) -> str:
+    """The text with other pieces in place of what matches.
+
+    Args:
+        text: Of a module.
+        operation: Matches.
+        write: Returns the pieces for a match, which has this number.
+    """
+    pieces, end = list[str](), 0
+    for number, match in enumerate(operation.finditer(text)):
+        pieces += [text[end : match.start()], *write(match, number)]
+        end = match.end()
+    return "".join((*pieces, text[end:]))
