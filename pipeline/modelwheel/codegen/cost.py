@@ -100,7 +100,7 @@ def estimate_cost(program: Program, rows: float = 1.0) -> float:
 
 
 def _nanoseconds(program: Program, rows: float = 1.0) -> float:
-    """Those of one run."""
+    """The nanoseconds of one run, without the price of memory."""
     of_steps = (times * _MODEL.step + sum(parts) for _, times, parts in _parts(program, rows))
     return _MODEL.call + sum(of_steps)
 
@@ -109,7 +109,7 @@ class _Parts(NamedTuple):
     """Nanoseconds of a step in all iterations."""
 
     rows: float
-    """What grows with the rows that it computes: arithmetic, and memory that holds no weights."""
+    """The part that grows with the rows that it computes: arithmetic, and memory that holds no weights."""
     weights: float
 
 

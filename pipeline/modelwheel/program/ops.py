@@ -194,7 +194,7 @@ class Convolution(Op):
     feature_groups: int
     epilogue: Epilogue | None = omitted(None)
     padding: int = omitted(0)
-    """What elements outside of the input are; others than 0 only of 8-bit integers."""
+    """The value of elements outside of the input; not 0 only of 8-bit integers."""
 
 
 class Strips(Op):

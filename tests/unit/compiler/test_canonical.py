@@ -179,7 +179,7 @@ def test_a_factor_behind_a_bias_goes_into_weights_and_bias() -> None:
 
 
 def test_two_biases_are_one() -> None:
-    """What a summand before a layer makes of its weights is added beside the layer's own bias."""
+    """A summand before a layer, multiplied by its weights, is added beside the layer's own bias."""
     found = _changed(
         f"{_IMAGE}, %arg3: tensor<6xf32>",
         f"""

@@ -49,7 +49,7 @@ GATHER = (
 
 
 def _one(line: str, *shapes: str) -> list[tuple[object, ...]]:
-    """What is known of a module's only instruction, whose operands are `a`, `b`, ... of these shapes.
+    """The facts about a module's only instruction, whose operands are `a`, `b`, ... of these shapes.
 
     By groups: those of the result and of the arguments, where these are not 1.
     """

@@ -34,7 +34,7 @@ class ProductKernel:
     shape: str = ""
     """The table of the first rows; empty if all are computed."""
     padding: int | None = None
-    """What elements outside of images are, if the kernel takes that."""
+    """The value of elements outside of images, if the kernel takes one."""
     most_scratch: str = ""
     """Bytes of scratch memory with any number of rows, if it depends on it."""
 

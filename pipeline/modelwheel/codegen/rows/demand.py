@@ -35,7 +35,7 @@ class FirstRows:
         self._known: dict[int, tuple[Apart, ...]] = {}
         """How steps could compute rows by themselves, by identity; the program outlives them."""
         self._ways: dict[int, tuple[Apart, ...]] = {}
-        """Those ways that are left: nothing else is read of the results than the first rows."""
+        """The ways that are left: nothing else is read of the results than the first rows."""
         self.inputs: tuple[bool, ...] = ()
         """For each input of the program, whether only its first rows are read; empty if all may be."""
         if program is not None and rows > 1 and any(per_row):

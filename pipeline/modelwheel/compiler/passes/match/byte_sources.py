@@ -29,7 +29,7 @@ class ByteSource:
     pads: tuple[tuple[int, int], ...] = ()
     """How many elements are put before and behind them along each axis; empty if none are."""
     padding: int = 0
-    """What these are."""
+    """The value of these elements."""
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ struct WindowRows {
   const Convolution &c;
   const Axes axes;
   const std::int8_t *in;
-  /// What is outside of images.
+  /// The value of elements outside of images.
   std::int8_t padding;
 
   WindowRows(const Convolution &convolution, const std::int8_t *images, std::int8_t around)
