@@ -125,7 +125,7 @@ def kinds(
     sys.path.append(str(work / "packages"))
     program = modelwheel("inspect", "--program", next((work / "dist").glob("model_*.whl"))).out
     # With unsigned integers and zero points, of each layer: products read bytes.
-    assert len(re.findall(r" s32\[\d+,3\] = dot .* s8\[\d+,\d\], .* s8\[", program)) == 4
+    assert len(re.findall(r" = (?:dot|byte_layer) .* s8\[\d+,\d\], .* s8\[", program)) == 4
     yield importlib.import_module("model_onnx_kinds"), file
     sys.path.remove(str(work / "packages"))
 
@@ -143,6 +143,9 @@ def test_each_kind_agrees_with_onnx_runtime(kinds: tuple[Any, Path]) -> None:
         else:
             np.testing.assert_array_equal(found[name], values, err_msg=name)
     assert not found["unit"][1].any()
+    first = package.Model().predict({name: values[:1] for name, values in inputs.items()})
+    for name, values in found.items():
+        np.testing.assert_array_equal(first[name], values[:1], err_msg=name)
 
 
 def test_a_layer_whose_shapes_do_not_fit_is_named(modelwheel: Modelwheel, tmp_path: Path) -> None:

@@ -68,16 +68,21 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ToyJobs]:
 def _workers() -> set[psutil.Process]:
     """Every process of a worker: its server, in whichever sandbox, and the children of that."""
     found = set()
-    for process in psutil.Process().children(recursive=True):
+    for process in _running(recursive=True):
         with suppress(psutil.Error):
-            if process.cmdline() == list(COMMAND) and process.status() != "zombie":
+            if process.cmdline() == list(COMMAND):
                 found.add(process)
     return found
 
 
-def _running() -> set[psutil.Process]:
-    """Programs that this process has started and that have not ended."""
-    return {one for one in psutil.Process().children() if one.status() != "zombie"}
+def _running(*, recursive: bool = False) -> set[psutil.Process]:
+    """Programs that this process has started and that have not ended, also between the list and the question."""
+    found = set()
+    for process in psutil.Process().children(recursive=recursive):
+        with suppress(psutil.NoSuchProcess):
+            if process.status() != "zombie":
+                found.add(process)
+    return found
 
 
 # --- answers --------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from typing import Any
 from modelwheel.dtypes import ElementType
 from modelwheel.program import ops
 from modelwheel.program.arrays import Allocation, Slice
+from modelwheel.program.expr import Expression, Operation
 from modelwheel.program.program import Program
 from modelwheel.program.steps import Step, numbered
 from modelwheel.program.view import View
@@ -109,6 +110,31 @@ def dot(
         inputs={"lhs": lhs, "rhs": rhs, **operands},
         outputs={"out": out, **({"accumulator": accumulator} if accumulator else {})},
         operations=operations,
+    )
+
+
+def byte_dot(product: Step) -> Step:
+    """A product of floats as one of 8-bit integers."""
+    inputs = {
+        role: view.model_copy(update={"element_type": ElementType.INT8})
+        for role, view in product.inputs.items()
+    }
+    out = product.outputs["out"].model_copy(update={"element_type": ElementType.INT32})
+    return product.model_copy(update={"inputs": inputs, "outputs": {"out": out}})
+
+
+def byte_layer(product: Step) -> Step:
+    """A product of floats as a layer of 8-bit integers whose code stores its sums."""
+    layer = byte_dot(product)
+    assert isinstance(layer.op, ops.Dot)
+    out = layer.outputs["out"]
+    read = Operation(opcode="read", input=0, element_type=ElementType.INT32)
+    code = Expression(operations=(read,), results=(0,))
+    return Step(
+        op=ops.ByteLayer(layer=layer.op, shape=out.shape, code=code),
+        inputs={"input": layer.inputs["lhs"], "kernel": layer.inputs["rhs"]},
+        outputs={"write": out},
+        operations=layer.operations,
     )
 
 

@@ -10,11 +10,20 @@ from modelwheel.codegen.rows.demand import FirstRows
 from modelwheel.dtypes import ElementType
 from modelwheel.program import ops
 from modelwheel.program.arrays import Slice
-from modelwheel.program.expr import Expression, Operation
 from modelwheel.program.steps import Step
 from modelwheel.program.traffic import bytes_moved
 from modelwheel.program.view import View
-from tests.support.programs import array, branches, dense, dot, kernel, loop, matmul_program
+from tests.support.programs import (
+    array,
+    branches,
+    byte_dot,
+    byte_layer,
+    dense,
+    dot,
+    kernel,
+    loop,
+    matmul_program,
+)
 
 
 def _dot(operations: int, rows: int = 2) -> Step:
@@ -159,39 +168,14 @@ def test_products_of_other_types_are_not_shared(element: ElementType) -> None:
     assert count_parts(large.model_copy(update={"inputs": inputs})) == 1
 
 
-def _byte_dot(operations: int, rows: int = 2) -> Step:
-    large = _dot(operations, rows)
-    inputs = {
-        role: view.model_copy(update={"element_type": ElementType.INT8})
-        for role, view in large.inputs.items()
-    }
-    out = large.outputs["out"].model_copy(update={"element_type": ElementType.INT32})
-    return large.model_copy(update={"inputs": inputs, "outputs": {"out": out}})
-
-
-def _byte_layer(operations: int, rows: int = 2) -> Step:
-    """A product of bytes whose sums become floats."""
-    product = _byte_dot(operations, rows)
-    assert isinstance(product.op, ops.Dot)
-    out = product.outputs["out"]
-    read = Operation(opcode="read", input=0, element_type=ElementType.INT32)
-    code = Expression(operations=(read,), results=(0,))
-    return Step(
-        op=ops.ByteLayer(layer=product.op, shape=out.shape, code=code),
-        inputs={"input": product.inputs["lhs"], "kernel": product.inputs["rhs"]},
-        outputs={"write": out},
-        operations=operations,
-    )
-
-
 def test_products_of_bytes_are_shared() -> None:
-    assert count_parts(_byte_dot(10_000_000)) > 1
+    assert count_parts(byte_dot(_dot(10_000_000))) > 1
 
 
 @pytest.mark.parametrize("rows", [1, 2])
 def test_what_follows_products_of_bytes_does_not_cost_their_threads(rows: int) -> None:
-    shared = [count_parts(_byte_dot(n, rows)) for n in (100_000, 200_000, 900_000)]
-    assert [count_parts(_byte_layer(n, rows)) for n in (100_000, 200_000, 900_000)] == shared
+    shared = [count_parts(byte_dot(_dot(n, rows))) for n in (100_000, 200_000, 900_000)]
+    assert [count_parts(byte_layer(_dot(n, rows))) for n in (100_000, 200_000, 900_000)] == shared
     assert shared[-1] > 1
 
 

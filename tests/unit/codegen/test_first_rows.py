@@ -25,6 +25,7 @@ from modelwheel.program.view import View
 from modelwheel.program.walk import leaves
 from tests.support.programs import (
     array,
+    byte_layer,
     conditional,
     copy,
     dense,
@@ -195,6 +196,13 @@ def test_code_takes_the_number_of_rows() -> None:
     assert "dot_scratch<float>(some); });" in text
     assert "constexpr bool reads_all_rows_b4[] = {false};" in text
     assert '#include "kernels/gemm/first_rows.h"' in text
+
+
+def test_a_layer_of_bytes_takes_the_number_of_rows() -> None:
+    program = _program(byte_layer(_product(0, 3)))
+    writer = StepWriter(CALLS, prefix="b", batch=4, first=FirstRows(program, 4, [True]))
+    text = "\n".join(writer.write(program.steps))
+    assert "false>(first_rows(b_dot_0, &Dot::m, 4, rows), 0, as<const std::int8_t>(a0), " in text
 
 
 def test_weights_cost_the_same_for_any_number_of_rows() -> None:

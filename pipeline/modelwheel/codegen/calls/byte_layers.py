@@ -26,11 +26,11 @@ def write(writer: StepWriter, step: Step, op: ByteLayer) -> Iterator[str]:
     weights = packed(writer, product)
     if isinstance(op.layer, Dot):
         table = writer.table("Dot", dot_values(product, op.layer, weights))
-        axis, padding, depthwise = "Dot::m", 0, "false"
+        axis, padding, depthwise = "&Dot::m", 0, "false"
     else:
         axes = axes_in_use([SpatialExtents.of(op.layer, product)])
         table = writer.table("Convolution", convolution_values(product, op.layer, axes, weights))
-        axis, padding = "Convolution::batch", op.layer.padding
+        axis, padding = "&Convolution::batch", op.layer.padding
         depthwise = cpp_bool(op.layer.feature_groups > 1)
     bytes_needed = f"byte_layer_scratch({table})"
     scratch = writer.needs("bytes/byte_layer.h", bytes_needed)
