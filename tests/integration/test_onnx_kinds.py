@@ -184,3 +184,30 @@ def test_columns_that_begin_no_window_are_not_cut_off(
     kinds = [step.op.kind for step, _ in leaves(Program.load(out / "program.json").steps)]
     assert "pooling" in kinds
     assert kinds[:2] == ["convolution", "pooling"]
+
+
+_TIES = """<ir_version: 8, opset_import: ["" : 17]> ties (float[N,32] x) => (float[N,16] y)
+<float small = {0.003}, float large = {0.006}, int8 zero = {0}, float one = {1.0}> {
+  bytes = QuantizeLinear(x, small, zero)
+  values = DequantizeLinear(bytes, small, zero)
+  matrix = DequantizeLinear(weights, one, zero)
+  sums = MatMul(values, matrix)
+  rounded = QuantizeLinear(sums, large, zero)
+  y = DequantizeLinear(rounded, large, zero)
+}"""
+
+
+def test_sums_at_ties_may_become_either_integer(modelwheel: Modelwheel, tmp_path: Path) -> None:
+    import onnx
+
+    model = onnx.parser.parse_model(_TIES)
+    weights = np.random.default_rng(2).integers(-1, 2, (32, 16)).astype(np.int8)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(weights, "weights"))
+    onnx.save(model, tmp_path / "ties.onnx")
+    (tmp_path / "ties.yaml").write_text(
+        "model: {name: ties, version: 1.0.0}\nsource: {directory: ., path: ties.onnx}\n"
+        f"targets: [{LOWEST}]\nverify: {{ranges: {{x: [-0.04, 0.04]}}}}\n"
+    )
+    (built,) = modelwheel.build(tmp_path / "ties.yaml", "--out", tmp_path / "dist")
+    (moved,) = {round(one["absolute"] / 0.006) for one in built["report"]["truth"]["moved"]}
+    assert moved == 1

@@ -45,7 +45,7 @@ from .truth.nan_rules import has_reductions, run_under_rules
 from .truth.noise import Case, Noise, conversion_error, find_noise
 from .truth.parts import exact_part
 from .truth.pieces import Pieces, find_pieces
-from .truth.rounding import measure_rounding
+from .truth.rounding import has_ties, measure_rounding
 from .truth.spread import measure_spread
 from .turns import turns_by_values
 
@@ -240,13 +240,17 @@ class _Graph:
         """See `scales_of`."""
         return scales_of(self._frozen)
 
+    @cached_property
+    def has_ties(self) -> bool:
+        """See `has_ties`."""
+        return has_ties(self._frozen.graph_def)
+
     def spread(self, calls: list[Arrays]) -> list[Arrays]:
         """See `measure_spread`."""
         require_small(self._frozen)
+        measure = partial(measure_spread, self._frozen, ties=self.has_ties)
         narrow = narrow_of(self._frozen)
-        return self._pieces.run(
-            lambda inputs: measure_spread(self._frozen, inputs, narrow, _DRAWS), calls
-        )
+        return self._pieces.run(partial(measure, narrow=narrow, draws=_DRAWS), calls)
 
     def rounded(self, calls: list[Arrays]) -> list[Arrays]:
         """See `measure_rounding`."""
@@ -311,7 +315,8 @@ class _Others:
         }
         # One row, all of which may be left out; where inputs are not finite, NaN is what is compared.
         most = 0.0 if evaluation.kind in _SPECIAL else 1.0
-        return Case(evaluation.outputs, exact, spread, self._leading, self._graph.scales, most)
+        scales, ties = self._graph.scales, self._graph.has_ties
+        return Case(evaluation.outputs, exact, spread, self._leading, scales, most, ties)
 
     @cached_property
     def _spread(self) -> Mapping[str, Arrays]:
@@ -322,7 +327,7 @@ class _Others:
     def _is_unsure(self, evaluation: _Evaluated) -> bool:
         if evaluation.kind == LARGE or evaluation.kind in _SPECIAL:
             return False
-        return any(
+        return self._graph.has_ties or any(
             self._compare(evaluation.outputs[name], exact, name) is not None
             or measure(evaluation.outputs[name], exact).relative > INEXACT
             for name, exact in self._exact.get(evaluation.kind, {}).items()

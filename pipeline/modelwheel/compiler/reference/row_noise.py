@@ -14,6 +14,7 @@ from .truth.exactly import Exactly
 from .truth.find import require_small
 from .truth.magnitudes import narrow_of
 from .truth.missing import NoTruthError
+from .truth.rounding import has_ties
 from .truth.spread import measure_spread
 
 
@@ -63,7 +64,8 @@ class RowNoise:
         shapes = {name: values.shape for name, values in rows.arrays.items()}
         frozen = freeze_graph(self._loaded.graph(shapes), shapes)
         require_small(frozen)
-        (spread,) = measure_spread(frozen, [rows.arrays], narrow_of(frozen))
+        ties = has_ties(frozen.graph_def)
+        (spread,) = measure_spread(frozen, [rows.arrays], narrow_of(frozen), ties=ties)
         noise = dict[str, np.ndarray[tuple[int, ...], np.dtype[np.float64]]]()
         for name, moves in spread.items():
             values = widen(whole[name])

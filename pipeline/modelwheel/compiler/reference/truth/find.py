@@ -36,6 +36,7 @@ from .missing import NoTruthError
 from .noise import Case, Noise, conversion_error, find_noise, scale_of
 from .parts import exact_part
 from .pieces import Pieces, find_pieces
+from .rounding import has_ties
 from .spread import measure_spread
 
 PLAUSIBLE = 0.05
@@ -89,6 +90,18 @@ class _Measured:
     """The evaluation with the most rows, of which these are the first: it says how much may be left out."""
 
 
+@dataclass(frozen=True)
+class _Known:
+    """What the graph says about outputs of every shape."""
+
+    scales: Mapping[str, float]
+    """See `scales_of`."""
+    narrow: Mapping[str, str]
+    """See `narrow_of`."""
+    has_ties: bool
+    """See `has_ties`."""
+
+
 class _Search:
     def __init__(
         self, loaded: LoadedModel, arrays: Arrays, summary: Reference, request: ReferenceRequest
@@ -100,7 +113,7 @@ class _Search:
         self._without: dict[str, str] = {}
         self._converted: dict[str, str] = {}
         self._measured: list[_Measured] = []
-        self._endings: tuple[Mapping[str, float], Mapping[str, str]] | None = None
+        self._known: _Known | None = None
 
     def run(self) -> tuple[Arrays, Truth]:
         try:
@@ -141,28 +154,30 @@ class _Search:
 
     def _search(self, group: _Group, *, is_last: bool) -> None:
         frozen, pieces = self._freeze(group)
-        if self._endings is None:  # the same for every shape
-            self._endings = scales_of(frozen), narrow_of(frozen)
-        scales, narrow = self._endings
+        if self._known is None:  # the same for every shape
+            ties = has_ties(frozen.graph_def)
+            self._known = _Known(scales_of(frozen), narrow_of(frozen), ties)
+        known = self._known
         part, truths = self._evaluate_exactly(frozen, pieces, group)
         spreads: Sequence[Arrays] = ()
-        cases = list(self._cases(group, truths, spreads, scales))
+        cases = list(self._cases(group, truths, spreads, known))
         errors = [
             _error(n, measured.place, *_both(measured.case, n))
             for measured in cases
             for n in measured.case.exact
         ]
         relative = [error.relative for error in errors if error.ulp is not None]
-        if any(error > INEXACT for error in relative) or _needs_spread(cases):
-            spreads = self._spread(frozen, pieces, group, narrow)
+        if any(error > INEXACT for error in relative) or known.has_ties or _needs_spread(cases):
+            spreads = self._spread(frozen, pieces, group, known)
             self._add_variation(group, spreads)
-            cases = list(self._cases(group, truths, spreads, scales))
+            cases = list(self._cases(group, truths, spreads, known))
         self._measured += cases
         for measured in cases:
             self._judge(measured)
         if not is_last:
             return
-        self._update(scales=scales, narrow=narrow, moved=tuple(_moved(cases, group)))
+        moved = tuple(_moved(cases, group))
+        self._update(scales=known.scales, narrow=known.narrow, moved=moved)
         if any(error > NOTABLE for error in relative) and part is not None:
             xla, xla_missing = self._compile(part, pieces, group, truths)
             self._update(xla=xla, xla_missing=xla_missing)
@@ -189,11 +204,12 @@ class _Search:
         frozen: FrozenGraph,
         pieces: Pieces,
         group: _Group,
-        narrow: Mapping[str, str],
+        known: _Known,
     ) -> Sequence[Arrays]:
+        measure = partial(measure_spread, frozen, narrow=known.narrow, ties=known.has_ties)
         try:
             require_small(frozen)
-            return pieces.run(lambda calls: measure_spread(frozen, calls, narrow), group.calls)
+            return pieces.run(measure, group.calls)
         except (NoTruthError, UnsupportedModelError):
             return ()
 
@@ -214,7 +230,7 @@ class _Search:
         group: _Group,
         truths: Sequence[Arrays],
         spreads: Sequence[Arrays],
-        scales: Mapping[str, float],
+        known: _Known,
     ) -> Iterator[_Measured]:
         leading = self._summary.leading_per_row
         for number, several in enumerate(group.cases):
@@ -227,7 +243,8 @@ class _Search:
                 same = {n: values for n, values in exact.items() if values.shape == ours[n].shape}
                 for name in exact.keys() - same.keys():
                     self._without[name] = "it has another shape in float64"
-                made.append((case, Case(ours, same, spread, leading, scales)))
+                found = Case(ours, same, spread, leading, known.scales, has_ties=known.has_ties)
+                made.append((case, found))
             yield from (_Measured(place, case, made[-1][1]) for place, case in made)
 
     def _judge(self, measured: _Measured) -> None:

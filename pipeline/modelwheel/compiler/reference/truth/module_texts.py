@@ -1,9 +1,9 @@
-"""Changes the text of the StableHLO modules in a frozen graph."""
+"""Reads and changes the text of the StableHLO modules in a frozen graph."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from ...graphs.graphs import bodies, nodes_of
@@ -26,6 +26,14 @@ def with_texts(graph_def: Any, change: Callable[[str], str]) -> Any:
                 module = embedded_module(node.attr["module"].s)
                 node.attr["module"].s = Module(change(module.text), module.functions).bytecode
     return copy
+
+
+def texts_of(graph_def: Any) -> Iterator[str]:
+    """The texts of the modules of a graph."""
+    for body in bodies(graph_def):
+        for node in nodes_of(body):
+            if node.op == MODULE_OP:
+                yield embedded_module(node.attr["module"].s).text
 
 
 def rewrite(

@@ -43,6 +43,8 @@ class Case:
     """See `scales_of`."""
     most: float = MOST
     """The part of an output that may be left out: 0 for nothing, 1 for any."""
+    has_ties: bool = False
+    """Whether the graph rounds sums to integers: the error of one evaluation says little about another one."""
 
     def without_exact(self, name: str) -> Case:
         """This evaluation without the truth of an output."""
@@ -110,20 +112,13 @@ def find_noise(case: Case, name: str, framework: str) -> Noise:
         name: The output.
         framework: What computed it, for sentences.
     """
-    ours, leading, left = case.ours[name], case.leading.get(name, 0), _Left(case.most)
+    ours, left = case.ours[name], _Left(case.most)
     if ours.dtype.kind in "biu":
         return _of_integers(case, name, framework)
     own = difference(ours, case.exact[name]) if name in case.exact else np.zeros(ours.shape)
     own[~np.isfinite(own)] = 0.0
     if name in case.spread and _is_noisy(case, name, own):
-        scale = scale_of(case, name)
-        spread = _by_row(case.spread[name], leading)
-        unsure = ~(spread <= UNDECIDED / _FACTOR * scale)
-        is_left = left.leave(unsure, f"rows, which {_CHANGE}")
-        spread[unsure] = np.inf if is_left else 0.0
-        # An error of the framework that is neither rounding nor small is none that a wheel may make.
-        most = np.maximum(_ROUNDINGS * spread, _SMALL * scale)
-        allowed = np.maximum(spread, np.minimum(_by_row(own, leading), most))
+        allowed = _of_rows(case, name, own, left)
     else:
         # One row may be exact by chance.
         allowed = np.full((1,) * ours.ndim, own.max(initial=0.0))
@@ -133,9 +128,27 @@ def find_noise(case: Case, name: str, framework: str) -> Noise:
     return left.noise(allowed)
 
 
+def _of_rows(case: Case, name: str, own: Array, left: _Left) -> Array:
+    """The error that rounding makes of each row, or element, of an output of floats that it moves."""
+    leading, scale = case.leading.get(name, 0), scale_of(case, name)
+    spread = _by_row(case.spread[name], leading)
+    unsure = ~(spread <= UNDECIDED / _FACTOR * scale)
+    by_element = case.has_ties and bool(np.isfinite(spread).all())
+    is_left = not by_element and left.leave(unsure, f"rows, which {_CHANGE}")
+    rows = np.where(unsure, np.inf if is_left else 0.0, spread)
+    # An error of the framework that is neither rounding nor small is none that a wheel may make.
+    most = np.maximum(_ROUNDINGS * rows, _SMALL * scale)
+    allowed: Array = np.maximum(rows, np.minimum(_by_row(own, leading), most))
+    if by_element:
+        # An output of large steps: what moves may be the other integer and nothing further, the rest of the row is decided.
+        step = case.spread[name] * (1 + _ROUNDED)  # a step is a rounded number itself
+        allowed = np.where(unsure, step / _FACTOR, allowed)
+    return allowed
+
+
 def _is_noisy(case: Case, name: str, own: Array) -> bool:
     """Whether what was measured says more than the framework's own error, which is that of few roundings."""
-    if name not in case.exact:
+    if name not in case.exact or case.has_ties:
         return True
     values = np.abs(widen(case.ours[name]))
     largest = float(values[np.isfinite(values)].max(initial=0.0))

@@ -22,6 +22,7 @@ from ...loaded.base import Arrays
 from .evaluate import opened, run_calls
 from .missing import NoTruthError
 from .nudge import nudge
+from .rounding import measure_ties
 from .weights import Parted, part_weights
 
 Array = np.ndarray[Any, Any]
@@ -38,6 +39,8 @@ def measure_spread(
     calls: Sequence[Arrays],
     narrow: Mapping[str, str],
     draws: int = DRAWS,
+    *,
+    ties: bool = False,
 ) -> list[Arrays]:
     """For each call, how far each element of its outputs moves; of integers, whether it changes.
 
@@ -46,6 +49,7 @@ def measure_spread(
         calls: Inputs of calls in a row, if the graph has state; otherwise of any calls.
         narrow: The 16-bit types that values of outputs pass through, by name.
         draws: How many evaluations.
+        ties: Whether it `has_ties`, which are moved too.
 
     Raises:
         NoTruthError: The graph cannot be evaluated.
@@ -61,7 +65,14 @@ def measure_spread(
         # Half a unit is what rounding to a narrower type makes of a number.
         least = 0.0 if dtype == "float32" else EPSILON[dtype] / 2
         _add_draws(parted, calls, names, least, spreads, draws)
-    return list(spreads)
+    if not ties:
+        return list(spreads)
+    return [_larger(*both) for both in zip(spreads, measure_ties(frozen, calls), strict=True)]
+
+
+def _larger(one: Arrays, other: Arrays) -> Arrays:
+    """The larger of two movements of each element; of integers, whether it changes in either."""
+    return {name: np.maximum(moves, other[name].astype(moves.dtype)) for name, moves in one.items()}
 
 
 def _add_draws(
