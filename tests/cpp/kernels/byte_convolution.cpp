@@ -1,5 +1,5 @@
 // byte_convolution.cpp - convolutions of 8-bit integers: each sum is that of the definition, with all instructions.
-#include "kernels/bytes/byte_convolution.h"
+#include "kernels/bytes/parts.h"
 
 #include <initializer_list>
 

@@ -7,7 +7,6 @@
 #include "kernels/bytes/byte_depthwise.h"
 #include "kernels/convolution/shape.h"
 #include "kernels/gemm/bytes.h"
-#include "kernels/parts/shared.h"
 
 namespace modelwheel::MODELWHEEL_LEVEL {
 
@@ -157,24 +156,6 @@ template <class In, class Out>
 void byte_convolution(const Convolution &c, std::int8_t padding, const In *in, const In *kernel, Out *out,
                       void *scratch) {
   compute_sums<false>(c, byte_range(c), padding, in, kernel, StoredSums{out, c.out_features, 1}, scratch);
-}
-
-/// Bytes of scratch memory of each part of a convolution.
-template <class In, class Out>
-constexpr std::size_t byte_convolution_part_scratch(const Convolution &c, std::int64_t) {
-  return byte_convolution_scratch<In, Out>(c);
-}
-
-/// The same in parts.
-template <class In, class Out>
-MODELWHEEL_NOINLINE void byte_convolution_in_parts(const Shared &shared, const Convolution &c, std::int8_t padding,
-                                                   const In *in, const In *kernel, Out *out, void *scratch) {
-  const Division division = byte_division(c, larger_of(shared.parts(), std::int64_t{1}));
-  if (division.count() == 1) return byte_convolution<In, Out>(c, padding, in, kernel, out, scratch);
-  shared.run(division.count(), [&](std::int64_t i, void *memory) {
-    const ByteRange range = range_of(division, count_outputs(c), c.out_features, i);
-    compute_sums<false>(c, range, padding, in, kernel, StoredSums{out, c.out_features, 1}, memory);
-  });
 }
 
 }  // namespace modelwheel::MODELWHEEL_LEVEL

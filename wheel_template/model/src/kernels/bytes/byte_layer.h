@@ -10,6 +10,7 @@
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/elementwise/typed.h"
 #include "kernels/gemm/dot.h"
+#include "kernels/parts/shared.h"
 
 namespace modelwheel::MODELWHEEL_LEVEL {
 
