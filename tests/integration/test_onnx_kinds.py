@@ -187,7 +187,7 @@ def test_columns_that_begin_no_window_are_not_cut_off(
 
 
 _TIES = """<ir_version: 8, opset_import: ["" : 17]> ties (float[N,32] x) => (float[N,16] y)
-<float small = {0.003}, float large = {0.006}, int8 zero = {0}, float one = {1.0}> {
+<float small = {0.003}, float large = {0.024}, int8 zero = {0}, float one = {1.0}> {
   bytes = QuantizeLinear(x, small, zero)
   values = DequantizeLinear(bytes, small, zero)
   matrix = DequantizeLinear(weights, one, zero)
@@ -209,5 +209,5 @@ def test_sums_at_ties_may_become_either_integer(modelwheel: Modelwheel, tmp_path
         f"targets: [{LOWEST}]\nverify: {{ranges: {{x: [-0.04, 0.04]}}}}\n"
     )
     (built,) = modelwheel.build(tmp_path / "ties.yaml", "--out", tmp_path / "dist")
-    (moved,) = {round(one["absolute"] / 0.006) for one in built["report"]["truth"]["moved"]}
+    (moved,) = {round(one["absolute"] / 0.024) for one in built["report"]["truth"]["moved"]}
     assert moved == 1

@@ -113,8 +113,8 @@ def dot(
     )
 
 
-def byte_dot(product: Step) -> Step:
-    """A product of floats as one of 8-bit integers."""
+def of_bytes(product: Step) -> Step:
+    """A product or convolution of floats as one of 8-bit integers."""
     inputs = {
         role: view.model_copy(update={"element_type": ElementType.INT8})
         for role, view in product.inputs.items()
@@ -125,7 +125,7 @@ def byte_dot(product: Step) -> Step:
 
 def byte_layer(product: Step) -> Step:
     """A product of floats as a layer of 8-bit integers whose code stores its sums."""
-    layer = byte_dot(product)
+    layer = of_bytes(product)
     assert isinstance(layer.op, ops.Dot)
     out = layer.outputs["out"]
     read = Operation(opcode="read", input=0, element_type=ElementType.INT32)

@@ -15,6 +15,7 @@ from ..dtypes import ElementType
 from ..program.arrays import Slice
 from ..program.ops import Convolution, Dot
 from ..program.program import Program
+from ..program.spatial_axes import SpatialExtents, axes_in_use
 from ..program.steps import Step
 from ..program.strip_layers import products
 from ..program.walk import slices, walk
@@ -46,20 +47,22 @@ class Form(NamedTuple):
 
     depth: int
     """Its rows."""
-    of_bytes: bool
+    run: int
+    """Rows of 8-bit integers that are filled with zeros to whole quads; 0 for floats."""
 
     def pack(self, content: bytes) -> bytes:
         """A matrix, by rows, in panels of `COLUMNS` columns, the last of which is filled with zeros."""
         import numpy as np  # which a plan does not need
 
-        if not self.of_bytes:
+        if not self.run:
             matrix = np.frombuffer(content, "<u4").reshape(self.depth, -1)
             matrix = np.pad(matrix, ((0, 0), (0, -matrix.shape[1] % COLUMNS)))
             packed: bytes = matrix.reshape(self.depth, -1, COLUMNS).transpose(1, 0, 2).tobytes()
             return packed
-        matrix = np.frombuffer(content, np.int8).reshape(self.depth, -1)
-        filled = ((0, -self.depth % QUAD), (0, -matrix.shape[1] % COLUMNS))
-        matrix = np.pad(matrix, filled)
+        runs = np.frombuffer(content, np.int8).reshape(self.depth // self.run, self.run, -1)
+        filled = ((0, 0), (0, -self.run % QUAD), (0, -runs.shape[2] % COLUMNS))
+        runs = np.pad(runs, filled)
+        matrix = runs.reshape(-1, runs.shape[2])
         sums = -128 * matrix.sum(0, dtype="<i4").reshape(-1, 1, COLUMNS)
         quads = matrix.reshape(-1, QUAD, matrix.shape[1] // COLUMNS, COLUMNS)
         parts = [
@@ -78,20 +81,21 @@ class Weights(NamedTuple):
     depth: int
     """Rows."""
     columns: int
-    of_bytes: bool = False
-    """Whether they are 8-bit integers."""
+    run: int = 0
+    """See `Form`."""
 
     @property
     def panel(self) -> int:
         """Elements of a panel (`byte_panel` in `src/kernels/gemm/bytes.h`)."""
-        if self.of_bytes:
-            return COLUMNS * (_SUM_BYTES + self.depth + -self.depth % QUAD)
+        if self.run:
+            filled = self.depth // self.run * (self.run + -self.run % QUAD)
+            return COLUMNS * (_SUM_BYTES + filled)
         return COLUMNS * self.depth
 
     @property
     def form(self) -> Form:
         """How they are packed."""
-        return Form(self.depth, self.of_bytes)
+        return Form(self.depth, self.run)
 
 
 def weights_of(step: Step) -> Weights | None:
@@ -122,15 +126,20 @@ def _of_bytes(step: Step, op: Dot) -> Weights | None:
     if op.lhs_batch or (columns.stride, rows.stride) != (1, columns.size):
         return None
     part = step.inputs["rhs"].slice
-    return Weights(part, on_left=False, depth=rows.size, columns=columns.size, of_bytes=True)
+    return Weights(part, on_left=False, depth=rows.size, columns=columns.size, run=rows.size)
 
 
 def _of_windows(step: Step) -> Weights | None:
-    """The kernel of a convolution of 8-bit integers: windows are rows, gathered with features last."""
+    """The kernel of a convolution of 8-bit integers: windows are rows, a run of which are the taps along the last axis."""
     op = step.op
     assert isinstance(op, Convolution)
     weights = _of_convolution(ProductViews.of(step), op)
-    return None if weights is None else weights._replace(of_bytes=True)
+    if weights is None:
+        return None
+    kernel, axes = step.inputs["kernel"], op.kernel_axes
+    used = axes_in_use([SpatialExtents.of(op, step)])
+    taps = kernel.shape[axes.spatial[used[-1]]] if used else 1
+    return weights._replace(run=taps * kernel.shape[axes.batch])
 
 
 def _of_dot(step: Step, op: Dot) -> Weights | None:

@@ -219,7 +219,7 @@ class Padding(JsonRecord):
 class ReferenceRequest(JobRequest):
     """Evaluate one signature; the outputs are arrays and a `Reference`."""
 
-    VERSION = 27
+    VERSION = 29
     INPUTS = ModelInput
     OUTPUTS = (ARRAYS, SUMMARY, TIMES)
 

@@ -89,12 +89,12 @@ void check_all(Random &random, Convolution c) {
   in.fill(random);
   kernel.fill(random);
   const std::int8_t padding = static_cast<std::int8_t>(random.bits());
-  const Buffer<std::int8_t> panels = packed(kernel, depth, c.out_features);
+  const Buffer<std::int8_t> panels = packed(kernel, depth, c.out_features, run_elements(c));
   Buffer<std::int32_t> out(outputs * c.out_features);
   Buffer<char> scratch(static_cast<std::int64_t>(byte_convolution_scratch<std::int8_t, std::int32_t>(c)));
   byte_convolution<std::int8_t, std::int32_t>(c, padding, in.data(), kernel.data(), out.data(), scratch.data());
   check_sums(c, in, kernel, padding, out);
-  c.panel = byte_panel(depth);
+  c.panel = byte_panel(packed_depth(c));
   byte_convolution<std::int8_t, std::int32_t>(c, padding, in.data(), panels.data(), out.data(), scratch.data());
   check_sums(c, in, kernel, padding, out);
   const WindowRows rows(c, in.data(), padding);

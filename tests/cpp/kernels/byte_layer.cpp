@@ -84,11 +84,11 @@ void check_convolution(Random &random) {
   }
   c.in_batch = in_step, c.out_batch = out_step, c.in_feature = c.kernel_out = c.out_feature = 1, c.kernel_in = Columns;
   const std::int64_t depth = window_depth(c);
-  c.panel = byte_panel(depth);
+  c.panel = byte_panel(packed_depth(c));
   Buffer<std::int8_t> in(c.batch * c.in_batch), kernel(depth * Columns);
   in.fill(random);
   kernel.fill(random);
-  const Buffer<std::int8_t> panels = packed(kernel, depth, Columns);
+  const Buffer<std::int8_t> panels = packed(kernel, depth, Columns, run_elements(c));
   Buffer<std::int32_t> sums(count_outputs(c) * Columns);
   Buffer<char> scratch(static_cast<std::int64_t>(byte_convolution_scratch<std::int8_t, std::int32_t>(c)));
   byte_convolution<std::int8_t, std::int32_t>(c, 7, in.data(), panels.data(), sums.data(), scratch.data());

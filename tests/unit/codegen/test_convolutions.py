@@ -6,11 +6,10 @@ import pytest
 
 from modelwheel.codegen.calls import CALLS
 from modelwheel.codegen.writer import StepWriter
-from modelwheel.dtypes import ElementType
 from modelwheel.program import ops
 from modelwheel.program.spatial_axes import SpatialExtents, axes_in_use
 from modelwheel.program.steps import Step
-from tests.support.programs import ROW, dense
+from tests.support.programs import ROW, dense, of_bytes
 
 
 def _convolution(sizes: tuple[int, ...], kernel: tuple[int, ...], pads: tuple[int, ...]) -> Step:
@@ -91,18 +90,9 @@ def test_the_table_is_that_of_a_line(
 
 @pytest.mark.parametrize("operations", [1, 1_000_000])
 def test_convolutions_of_bytes_are_in_parts_if_they_have_work(operations: int) -> None:
-    step = _convolution((8, 8), (3, 3), (1, 1))
-    integers = {"input": ElementType.INT8, "kernel": ElementType.INT8, "out": ElementType.INT32}
-    inputs, outputs = (
-        {
-            role: view.model_copy(update={"element_type": integers[role]})
-            for role, view in operands.items()
-        }
-        for operands in (step.inputs, step.outputs)
-    )
-    changes = {"inputs": inputs, "outputs": outputs, "operations": operations}
+    step = of_bytes(_convolution((8, 8), (3, 3), (1, 1)))
     writer = StepWriter(CALLS, prefix="b")
-    (call,) = writer.write([step.model_copy(update=changes)])
+    (call,) = writer.write([step.model_copy(update={"operations": operations})])
     start = "byte_convolution<std::int8_t, std::int32_t>(b_convolution_0, 0, "
     if operations > 1:
         start = start.replace("(b_", "({threads, 2}, b_").replace("tion<", "tion_in_parts<")

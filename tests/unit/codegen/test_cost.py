@@ -16,13 +16,13 @@ from modelwheel.program.view import View
 from tests.support.programs import (
     array,
     branches,
-    byte_dot,
     byte_layer,
     dense,
     dot,
     kernel,
     loop,
     matmul_program,
+    of_bytes,
 )
 
 
@@ -169,12 +169,12 @@ def test_products_of_other_types_are_not_shared(element: ElementType) -> None:
 
 
 def test_products_of_bytes_are_shared() -> None:
-    assert count_parts(byte_dot(_dot(10_000_000))) > 1
+    assert count_parts(of_bytes(_dot(10_000_000))) > 1
 
 
 @pytest.mark.parametrize("rows", [1, 2])
 def test_what_follows_products_of_bytes_does_not_cost_their_threads(rows: int) -> None:
-    shared = [count_parts(byte_dot(_dot(n, rows))) for n in (100_000, 200_000, 900_000)]
+    shared = [count_parts(of_bytes(_dot(n, rows))) for n in (100_000, 200_000, 900_000)]
     assert [count_parts(byte_layer(_dot(n, rows))) for n in (100_000, 200_000, 900_000)] == shared
     assert shared[-1] > 1
 

@@ -14,7 +14,7 @@ from modelwheel.program import ops
 from modelwheel.program.arrays import Allocation, ArrayShape
 from modelwheel.program.steps import Step
 from modelwheel.program.view import View
-from tests.support.programs import ROW, array, dense, dot, kernel, matmul_program, part
+from tests.support.programs import ROW, array, dense, dot, kernel, matmul_program, of_bytes, part
 
 _ROWS, _WIDTH = 64, 48
 
@@ -217,7 +217,7 @@ def test_kernels_of_groups_or_by_other_axes_stay_as_they_are() -> None:
 def test_bytes_are_in_groups_of_four_rows_behind_sums(rows: int, width: int) -> None:
     """As `src/kernels/gemm/bytes.h` reads them."""
     matrix = np.random.default_rng(1).integers(-128, 128, (rows, width), np.int8)
-    form = Form(rows, of_bytes=True)
+    form = Form(rows, rows)
     panels = np.frombuffer(form.pack(matrix.tobytes()), np.int8)
     groups = -(-rows // QUAD)
     panels = panels.reshape(-1, COLUMNS * (4 + QUAD * groups))
@@ -229,6 +229,20 @@ def test_bytes_are_in_groups_of_four_rows_behind_sums(rows: int, width: int) -> 
     np.testing.assert_array_equal(found[:rows, :width], matrix)
     assert not found[rows:].any()
     assert not found[:, width:].any()
+
+
+def test_runs_of_bytes_are_filled_by_themselves() -> None:
+    matrix = np.arange(1, 61, dtype=np.int8).reshape(6, 10)
+    filled = np.zeros((8, 10), np.int8)
+    filled[[0, 1, 2, 4, 5, 6]] = matrix
+    assert Form(6, 3).pack(matrix.tobytes()) == Form(8, 8).pack(filled.tobytes())
+
+
+def test_taps_along_the_last_axis_in_use_are_a_run() -> None:
+    weights = weights_of(of_bytes(_convolution()))
+    assert weights is not None
+    assert weights.form == Form(144, 48)
+    assert weights.panel == COLUMNS * (4 + 144)
 
 
 def test_products_of_bytes_have_packed_weights() -> None:
@@ -245,5 +259,5 @@ def test_products_of_bytes_have_packed_weights() -> None:
     step = dot(lhs, rhs, out)
     weights = weights_of(step)
     assert weights is not None
-    assert weights.form == Form(6, of_bytes=True)
+    assert weights.form == Form(6, 6)
     assert weights.panel == COLUMNS * (4 + 8)

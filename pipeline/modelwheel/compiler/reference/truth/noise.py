@@ -131,18 +131,19 @@ def find_noise(case: Case, name: str, framework: str) -> Noise:
 def _of_rows(case: Case, name: str, own: Array, left: _Left) -> Array:
     """The error that rounding makes of each row, or element, of an output of floats that it moves."""
     leading, scale = case.leading.get(name, 0), scale_of(case, name)
-    spread = _by_row(case.spread[name], leading)
-    unsure = ~(spread <= UNDECIDED / _FACTOR * scale)
-    by_element = case.has_ties and bool(np.isfinite(spread).all())
-    is_left = not by_element and left.leave(unsure, f"rows, which {_CHANGE}")
+    spread, own = _by_row(case.spread[name], leading), _by_row(own, leading)
+    decided = UNDECIDED / _FACTOR * scale
+    if case.has_ties and np.isfinite(spread).all():
+        # Every row decides something: further than an element moves by itself, it is not another integer.
+        moved = case.spread[name] * (1 + _ROUNDED)  # a step is a rounded number
+        steps: Array = np.maximum(np.minimum(np.maximum(spread, own), decided), moved / _FACTOR)
+        return steps
+    unsure = ~(spread <= decided)
+    is_left = left.leave(unsure, f"rows, which {_CHANGE}")
     rows = np.where(unsure, np.inf if is_left else 0.0, spread)
     # An error of the framework that is neither rounding nor small is none that a wheel may make.
     most = np.maximum(_ROUNDINGS * rows, _SMALL * scale)
-    allowed: Array = np.maximum(rows, np.minimum(_by_row(own, leading), most))
-    if by_element:
-        # An output of large steps: what moves may be the other integer and nothing further, the rest of the row is decided.
-        step = case.spread[name] * (1 + _ROUNDED)  # a step is a rounded number itself
-        allowed = np.where(unsure, step / _FACTOR, allowed)
+    allowed: Array = np.maximum(rows, np.minimum(own, most))
     return allowed
 
 

@@ -1,34 +1,20 @@
 // src/kernels/bytes/byte_convolution.h - convolutions of 8-bit integers, summed in 32 bits.
 //
-// The windows of some outputs are gathered, as rows of a matrix, in scratch memory of the first-level cache, and
-// multiplied by the kernel in panels (gemm/bytes.h).
+// Windows are the rows of a matrix, which is multiplied by the kernel in panels (gemm/bytes.h). Where windows overlap,
+// lines of the image are copied once and all windows are read from there; others are gathered one by one.
 #pragma once
 
 #include "kernels/bytes/byte_depthwise.h"
-#include "kernels/convolution/shape.h"
-#include "kernels/gemm/bytes.h"
+#include "kernels/bytes/windows.h"
 
 namespace modelwheel::MODELWHEEL_LEVEL {
-
-/// Elements of a window.
-constexpr std::int64_t window_depth(const Convolution &c) {
-  std::int64_t depth = c.in_features;
-  for (const Axis &axis : axes_of(c).axis) depth *= axis.kernel_size;
-  return depth;
-}
-
-/// Outputs of all images.
-constexpr std::int64_t count_outputs(const Convolution &c) {
-  std::int64_t outputs = c.batch;
-  for (const Axis &axis : axes_of(c).axis) outputs *= axis.out_size;
-  return outputs;
-}
 
 /// The windows of all outputs as rows: taps in order, the features of each are neighbours.
 struct WindowRows {
   std::int64_t m, k;
   const Convolution &c;
   const Axes axes;
+  const WindowPlan plan;
   const std::int8_t *in;
   /// The value of elements outside of images.
   std::int8_t padding;
@@ -38,63 +24,94 @@ struct WindowRows {
         k(window_depth(convolution)),
         c(convolution),
         axes(axes_of(convolution)),
+        plan(window_plan(convolution)),
         in(images),
         padding(around) {}
 
-  /// Some rows as the instructions read them.
+  Runs runs() const { return {plan.offsets, plan.runs, plan.run}; }
+  std::int64_t rows_at_once() const { return byte_rows(m, packed_depth(c)); }
+  std::int64_t most_together() const { return plan.rows; }
+
+  std::int64_t together(std::int64_t row) const {
+    if (plan.lines == 0) return plan.rows;
+    const std::int64_t width = axes.axis[2].out_size, line = row / width % axes.axis[1].out_size;
+    return smaller_of(plan.lines, axes.axis[1].out_size - line) * width - row % width;
+  }
+
+  std::int64_t place(std::int64_t element) const {
+    const std::int64_t run = run_elements(c);
+    return element / run * padded_depth(run) + element % run;
+  }
+
   template <class Isa>
-  void pack(std::int64_t row, std::int64_t rows, typename Isa::Left *to) const {
-    const Axis(&axis)[kAxes] = axes.axis;
-    std::int64_t x = row % axis[2].out_size, rest = row / axis[2].out_size;
-    std::int64_t y = rest % axis[1].out_size;
-    rest /= axis[1].out_size;
-    std::int64_t z = rest % axis[0].out_size;
-    const std::int8_t *image = in + rest / axis[0].out_size * c.in_batch;
-    while (rows > 0) {
-      const std::int64_t count = smaller_of(rows, axis[2].out_size - x);
-      pack_line<Isa>(image, z, y, {x, x + count}, to);
-      rows -= count, to += count * padded_depth(k), x = 0;
-      if (++y < axis[1].out_size) continue;
-      y = 0;
-      if (++z < axis[0].out_size) continue;
-      z = 0;
-      image += c.in_batch;
+  void pack(std::int64_t row, std::int64_t rows, typename Isa::Left *to, const typename Isa::Left **begins) const {
+    if (plan.lines > 0) return pack_lines<Isa>(row, rows, to, begins);
+    for (std::int64_t i = 0; i < rows; ++i, to += plan.run) {
+      begins[i] = to;
+      pack_row<Isa>(row + i, to);
     }
   }
 
- private:
-  /// The windows of neighbouring outputs.
+  /// The window of an output.
   template <class Isa>
-  void pack_line(const std::int8_t *image, std::int64_t z, std::int64_t y, Range outputs,
-                 typename Isa::Left *to) const {
+  MODELWHEEL_INLINE void pack_row(std::int64_t row, typename Isa::Left *to) const {
     const Axis(&axis)[kAxes] = axes.axis;
-    const Range planes = taps_within(axis[0], z), rows = taps_within(axis[1], y), whole = whole_windows(axis[2]);
-    const std::int8_t *const first =
-        image + window_start(axis[0], z) * axis[0].in_step + window_start(axis[1], y) * axis[1].in_step;
-    for (std::int64_t x = outputs.begin; x < outputs.end; ++x, to += padded_depth(k)) {
-      const bool inside = x >= whole.begin && x < whole.end;
-      const Range taps = inside ? Range{0, axis[2].kernel_size} : taps_within(axis[2], x);
-      pack_window<Isa>(first + (window_start(axis[2], x) + taps.begin * axis[2].kernel_dilation) * axis[2].in_step,
-                       planes, rows, taps, to);
-      fill_row<Isa>(k, to);
-    }
-  }
-
-  /// A window, of which some taps of each axis are inside of the image; `first` is the first one of those of the last
-  /// axis.
-  template <class Isa>
-  MODELWHEEL_INLINE void pack_window(const std::int8_t *first, Range planes, Range rows, Range taps,
-                                     typename Isa::Left *to) const {
-    const Axis(&axis)[kAxes] = axes.axis;
-    const std::int64_t run = axis[2].kernel_size * c.in_features;
+    const std::int64_t x = row % axis[2].out_size, line = row / axis[2].out_size;
+    const std::int64_t y = line % axis[1].out_size, plane = line / axis[1].out_size;
+    const std::int64_t z = plane % axis[0].out_size;
+    const Range planes = taps_within(axis[0], z), rows = taps_within(axis[1], y), taps = taps_within(axis[2], x);
+    const std::int64_t first = window_start(axis[2], x) + taps.begin * axis[2].kernel_dilation;
+    const std::int8_t *const from = in + plane / axis[0].out_size * c.in_batch +
+                                    window_start(axis[0], z) * axis[0].in_step +
+                                    window_start(axis[1], y) * axis[1].in_step + first * axis[2].in_step;
+    const std::int64_t run = run_elements(c);
     for (std::int64_t i = 0; i < axis[0].kernel_size; ++i)
-      for (std::int64_t j = 0; j < axis[1].kernel_size; ++j, to += run)
+      for (std::int64_t j = 0; j < axis[1].kernel_size; ++j, to += padded_depth(run)) {
         if (i >= planes.begin && i < planes.end && j >= rows.begin && j < rows.end)
           pack_taps<Isa>(
-              first + i * axis[0].kernel_dilation * axis[0].in_step + j * axis[1].kernel_dilation * axis[1].in_step,
+              from + i * axis[0].kernel_dilation * axis[0].in_step + j * axis[1].kernel_dilation * axis[1].in_step,
               taps, to);
         else
           fill<Isa>(to, run);
+        fill_run<Isa>(run, to);
+      }
+  }
+
+ private:
+  /// Lines of the input, each once, in which windows overlap.
+  template <class Isa>
+  MODELWHEEL_NOINLINE void pack_lines(std::int64_t row, std::int64_t rows, typename Isa::Left *to,
+                                      const typename Isa::Left **begins) const {
+    const Axis &y = axes.axis[1], &x = axes.axis[2];
+    const std::int64_t line = row / x.out_size, first = line % y.out_size, pixel = row % x.out_size;
+    const std::int64_t count = (pixel + rows - 1) / x.out_size + 1;
+    const std::int8_t *const image = in + line / y.out_size * c.in_batch;
+    const Range needed{window_start(y, first),
+                       window_start(y, first + count - 1) + (y.kernel_size - 1) * y.kernel_dilation + 1};
+    for (std::int64_t i = needed.begin; i < needed.end; ++i)
+      pack_line<Isa>(i >= 0 && i < y.in_size ? image + i * y.in_step : nullptr, to + (i - needed.begin) * plan.line);
+    for (std::int64_t i = 0, at = pixel, from = 0; i < rows; ++i) {
+      begins[i] = to + from + at * x.stride * c.in_features;
+      if (++at == x.out_size) at = 0, from += y.stride * plan.line;
+    }
+  }
+
+  /// A line of the input with what is outside of it.
+  template <class Isa>
+  MODELWHEEL_INLINE void pack_line(const std::int8_t *from, typename Isa::Left *to) const {
+    const Axis &x = axes.axis[2];
+    const std::int64_t features = c.in_features, width = plan.line / features;
+    const std::int64_t begin = from == nullptr ? width : smaller_of(larger_of(x.pad_low, std::int64_t{0}), width);
+    const std::int64_t end = from == nullptr ? width : larger_of(smaller_of(x.in_size + x.pad_low, width), begin);
+    fill<Isa>(to, begin * features);
+    if (end > begin) {
+      from += (begin - x.pad_low) * x.in_step;
+      if (x.in_step == features)
+        pack_run<Isa>(from, (end - begin) * features, to + begin * features);
+      else
+        for (std::int64_t i = begin; i < end; ++i, from += x.in_step) pack_run<Isa>(from, features, to + i * features);
+    }
+    fill<Isa>(to + end * features, (width - end) * features);
   }
 
   /// A row of taps, of which those of a range are inside of the image.
@@ -127,7 +144,7 @@ struct WindowRows {
 /// Bytes of scratch memory that `byte_convolution` needs.
 template <class In, class Out>
 constexpr std::size_t byte_convolution_scratch(const Convolution &c) {
-  return c.groups > 1 ? byte_depthwise_scratch(c) : byte_scratch(count_outputs(c), window_depth(c));
+  return c.groups > 1 ? byte_depthwise_scratch(c) : window_scratch(c);
 }
 
 /// All outputs and features.

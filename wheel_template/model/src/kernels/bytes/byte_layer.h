@@ -53,7 +53,7 @@ struct CodeSums {
 constexpr std::int64_t rows_of(const Dot &d) { return d.m; }
 constexpr std::int64_t rows_of(const Convolution &c) { return count_outputs(c); }
 constexpr std::int64_t depth_of(const Dot &d) { return d.k; }
-constexpr std::int64_t depth_of(const Convolution &c) { return window_depth(c); }
+constexpr std::int64_t depth_of(const Convolution &c) { return packed_depth(c); }
 constexpr std::int64_t columns_of(const Dot &d) { return d.n; }
 constexpr std::int64_t columns_of(const Convolution &c) { return c.out_features; }
 

@@ -36,6 +36,19 @@ constexpr bool kHasFractions = static_cast<T>(0.5F) != static_cast<T>(0);
 template <class T>
 constexpr bool kHasSign = static_cast<T>(-1) <= static_cast<T>(0);
 
+#if defined(__AVX512F__)
+/// 32-bit integers as the bytes at their lower ends, and bytes as 32-bit integers.
+template <class To, class From>
+MODELWHEEL_INLINE Vector<To, 16> converted_bytes(From x) {
+  if constexpr (sizeof(To) == 1)
+    return reinterpret_cast<Vector<To, 16>>(_mm512_cvtepi32_epi8(reinterpret_cast<__m512i>(x)));
+  else if constexpr (kHasSign<typename Unreferenced<decltype(x[0])>::Type>)
+    return reinterpret_cast<Vector<To, 16>>(_mm512_cvtepi8_epi32(reinterpret_cast<__m128i>(x)));
+  else
+    return reinterpret_cast<Vector<To, 16>>(_mm512_cvtepu8_epi32(reinterpret_cast<__m128i>(x)));
+}
+#endif
+
 /// Elements of another type, as C++ converts them. Floats and bytes become each other by way of 32-bit integers, for
 /// which CPUs have instructions, and these and bytes by way of 16 bits: GCC 12 converts to four times the size one
 /// element after the other.
@@ -46,6 +59,9 @@ MODELWHEEL_INLINE Vector<To, Lanes> converted(From x) {
   if constexpr ((kFromFloat && sizeof(To) == 1) || (kToFloat && sizeof(Element) == 1)) {
     return converted<To, Lanes>(converted<std::int32_t, Lanes>(x));
   } else if constexpr (!kFromFloat && !kToFloat && sizeof(To) * sizeof(Element) == sizeof(std::int32_t)) {
+#if defined(__AVX512F__)
+    if constexpr (Lanes == 16 && sizeof(To) != sizeof(std::int16_t)) return converted_bytes<To>(x);
+#endif
     constexpr bool kSigned = kHasSign<To> && kHasSign<Element>;
     using Between = typename Middle<kSigned>::Type;
     return __builtin_convertvector(__builtin_convertvector(x, Vector<Between, Lanes>), Vector<To, Lanes>);

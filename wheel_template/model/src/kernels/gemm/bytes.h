@@ -30,16 +30,30 @@ constexpr std::int64_t byte_rows(std::int64_t m, std::int64_t k) {
   return smaller_of(m, larger_of(kPacked / larger_of(padded_depth(k), std::int64_t{1}), kFewest));
 }
 
-/// Bytes of scratch memory that `multiply_bytes` needs.
-constexpr std::size_t byte_scratch(std::int64_t m, std::int64_t k) {
-  return scratch_bytes<std::int16_t>(byte_rows(m, k) * padded_depth(k));
+/// Bytes of scratch memory for some packed rows of so many elements in all.
+constexpr std::size_t packed_scratch(std::int64_t rows, std::int64_t elements) {
+  return scratch_bytes<const void *>(rows) + scratch_bytes<std::int16_t>(elements);
 }
 
-/// Some packed rows, and where their results go.
+/// Bytes of scratch memory that `multiply_bytes` needs.
+constexpr std::size_t byte_scratch(std::int64_t m, std::int64_t k) {
+  return packed_scratch(byte_rows(m, k), byte_rows(m, k) * padded_depth(k));
+}
+
+/// The elements of a packed row: runs of whole quads, each at an offset from where the row begins. So rows may share
+/// elements, as windows that overlap do.
+struct Runs {
+  const std::int64_t *offsets;
+  std::int64_t count, length;
+
+  constexpr std::int64_t depth() const { return count * length; }
+};
+
+/// Some packed rows, by where each begins, and where their results go.
 template <class Left>
 struct ByteRows {
-  const Left *lhs;
-  std::int64_t depth;
+  const Left *const *lhs;
+  Runs runs;
   std::int32_t *out;
   std::int64_t out_m, out_n;
 };
@@ -66,7 +80,7 @@ MODELWHEEL_INLINE void store_tile(const ByteRows<typename Isa::Left> &rows, cons
                                   typename Isa::Sums (&sums)[Rows][Panels * (kPanel / Isa::kColumns)]) {
   constexpr int kVectors = kPanel / Isa::kColumns;
   using Part = Vector<std::int32_t, Isa::kColumns>;
-  const std::int64_t panel = byte_panel(rows.depth);
+  const std::int64_t panel = byte_panel(rows.runs.depth());
   MODELWHEEL_UNROLL
   for (int v = 0; v < Panels * kVectors; ++v) {
     Part moved{};
@@ -84,7 +98,7 @@ template <class Isa, int Rows, int Panels>
 MODELWHEEL_NOINLINE void byte_tile(const ByteRows<typename Isa::Left> &rows, const std::int8_t *panels,
                                    std::int64_t columns) {
   constexpr int kVectors = kPanel / Isa::kColumns, kAll = Panels * kVectors;
-  const std::int64_t panel = byte_panel(rows.depth);
+  const std::int64_t panel = byte_panel(rows.runs.depth());
   typename Isa::Sums sums[Rows][kAll];
   MODELWHEEL_UNROLL
   for (int i = 0; i < Rows; ++i) {
@@ -92,17 +106,22 @@ MODELWHEEL_NOINLINE void byte_tile(const ByteRows<typename Isa::Left> &rows, con
     for (int v = 0; v < kAll; ++v) sums[i][v] = Isa::zero();
   }
   const std::int8_t *quads = panels + byte_panel(0);
-  const typename Isa::Left *lhs = rows.lhs;
-  for (std::int64_t k = 0; k < rows.depth; k += kQuad, quads += kPanel * kQuad, lhs += kQuad) {
-    typename Isa::Row row[Rows];
-    MODELWHEEL_UNROLL
-    for (int i = 0; i < Rows; ++i) row[i] = Isa::row(lhs + i * rows.depth);
-    MODELWHEEL_UNROLL
-    for (int v = 0; v < kAll; ++v) {
-      const typename Isa::Quads weights =
-          Isa::quads(quads + v / kVectors * panel + v % kVectors * (Isa::kColumns * kQuad));
+  const typename Isa::Left *lhs[Rows];
+  MODELWHEEL_UNROLL
+  for (int i = 0; i < Rows; ++i) lhs[i] = rows.lhs[i];
+  for (std::int64_t r = 0; r < rows.runs.count; ++r) {
+    const std::int64_t begin = rows.runs.offsets[r], end = begin + rows.runs.length;
+    for (std::int64_t k = begin; k < end; k += kQuad, quads += kPanel * kQuad) {
+      typename Isa::Row row[Rows];
       MODELWHEEL_UNROLL
-      for (int i = 0; i < Rows; ++i) Isa::add(sums[i][v], row[i], weights);
+      for (int i = 0; i < Rows; ++i) row[i] = Isa::row(lhs[i] + k);
+      MODELWHEEL_UNROLL
+      for (int v = 0; v < kAll; ++v) {
+        const typename Isa::Quads weights =
+            Isa::quads(quads + v / kVectors * panel + v % kVectors * (Isa::kColumns * kQuad));
+        MODELWHEEL_UNROLL
+        for (int i = 0; i < Rows; ++i) Isa::add(sums[i][v], row[i], weights);
+      }
     }
   }
   if constexpr (Isa::kParts == 1) {
@@ -129,7 +148,7 @@ template <class Isa, int Rows, int Panels>
 void byte_tiles(ByteRows<typename Isa::Left> rows, std::int64_t m, const std::int8_t *panels, std::int64_t columns) {
   for (; m >= Rows; m -= Rows) {
     byte_tile<Isa, Rows, Panels>(rows, panels, columns);
-    rows.lhs += Rows * rows.depth;
+    rows.lhs += Rows;
     rows.out += Rows * rows.out_m;
   }
   if constexpr (Rows > 1) {
@@ -140,7 +159,7 @@ void byte_tiles(ByteRows<typename Isa::Left> rows, std::int64_t m, const std::in
 /// All columns of packed rows.
 template <class Isa>
 void byte_columns(const ByteRows<typename Isa::Left> &rows, std::int64_t m, const std::int8_t *panels, std::int64_t n) {
-  const std::int64_t panel = byte_panel(rows.depth);
+  const std::int64_t panel = byte_panel(rows.runs.depth());
   ByteRows<typename Isa::Left> part = rows;
   const auto next = [&](auto tiles, std::int64_t done) {
     tiles(part, m, panels, n);
@@ -177,10 +196,10 @@ MODELWHEEL_INLINE void pack_run(const std::int8_t *from, std::int64_t n, typenam
   }
 }
 
-/// Zeros - what is added for 128 has zeros of weights there - that fill a row.
+/// Zeros - what is added for 128 has zeros of weights there - that fill a run.
 template <class Isa>
-MODELWHEEL_INLINE void fill_row(std::int64_t k, typename Isa::Left *row) {
-  for (const std::int64_t depth = padded_depth(k); k < depth; ++k) row[k] = 0;
+MODELWHEEL_INLINE void fill_run(std::int64_t k, typename Isa::Left *run) {
+  for (const std::int64_t depth = padded_depth(k); k < depth; ++k) run[k] = 0;
 }
 
 /// The rows of a matrix.
@@ -188,17 +207,33 @@ struct MatrixRows {
   std::int64_t m, k, step_m, step_k;
   const std::int8_t *first;
 
-  /// Some rows as the instructions read them, with zeros behind each.
+  static constexpr std::int64_t kStart = 0;
+  Runs runs() const { return {&kStart, 1, padded_depth(k)}; }
+  /// Rows whose sums are computed before what follows them.
+  std::int64_t rows_at_once() const { return byte_rows(m, k); }
+  /// Most rows that are packed together, and how many these are from a row on.
+  std::int64_t most_together() const { return rows_at_once(); }
+  std::int64_t together(std::int64_t) const { return rows_at_once(); }
+  /// Where element k of a row is, in a row that is packed by itself.
+  std::int64_t place(std::int64_t element) const { return element; }
+
+  /// Some rows as the instructions read them, with zeros behind each, and where each begins.
   template <class Isa>
-  void pack(std::int64_t row, std::int64_t rows, typename Isa::Left *to) const {
-    const std::int8_t *from = first + row * step_m;
-    for (std::int64_t i = 0; i < rows; ++i, from += step_m, to += padded_depth(k)) {
-      if (step_k == 1)
-        pack_run<Isa>(from, k, to);
-      else
-        for (std::int64_t j = 0; j < k; ++j) to[j] = Isa::left(from[j * step_k]);
-      fill_row<Isa>(k, to);
+  void pack(std::int64_t row, std::int64_t rows, typename Isa::Left *to, const typename Isa::Left **begins) const {
+    for (std::int64_t i = 0; i < rows; ++i, to += padded_depth(k)) {
+      begins[i] = to;
+      pack_row<Isa>(row + i, to);
     }
+  }
+
+  template <class Isa>
+  MODELWHEEL_INLINE void pack_row(std::int64_t row, typename Isa::Left *to) const {
+    const std::int8_t *const from = first + row * step_m;
+    if (step_k == 1)
+      pack_run<Isa>(from, k, to);
+    else
+      for (std::int64_t j = 0; j < k; ++j) to[j] = Isa::left(from[j * step_k]);
+    fill_run<Isa>(k, to);
   }
 };
 
@@ -233,20 +268,29 @@ struct StoredSums {
   void finish(std::int64_t, std::int64_t, Range) const {}
 };
 
-/// Multiplies rows with the instructions of `Isa`. `scratch` has byte_scratch(m, k) bytes and is 64-byte aligned;
-/// `panels` are the weights of all columns, and `sums` says where sums go and what follows them.
+/// Multiplies rows with the instructions of `Isa`. `scratch` has the bytes of `packed_scratch` for the most rows that
+/// are packed together and is 64-byte aligned; `panels` are the weights of all columns, and `sums` says where sums go
+/// and what follows them.
 template <class Isa, class Rows, class Sums>
 MODELWHEEL_NOINLINE void multiply_rows_by(const Rows &rows, const ByteRange &range, const std::int8_t *panels,
                                           const Sums &sums, void *scratch) {
-  auto *const packed = static_cast<typename Isa::Left *>(scratch);
-  const std::int64_t most = byte_rows(rows.m, rows.k), first = range.columns.begin;
-  panels += first / kPanel * byte_panel(rows.k);
-  for (std::int64_t row = range.rows.begin; row < range.rows.end; row += most) {
-    const std::int64_t count = smaller_of(most, range.rows.end - row);
-    rows.template pack<Isa>(row, count, packed);
-    byte_columns<Isa>({packed, padded_depth(rows.k), sums.at(row, first), sums.step_m, sums.step_n}, count, panels,
-                      length(range.columns));
-    sums.finish(row, count, range.columns);
+  using Left = typename Isa::Left;
+  Scratch memory(scratch);
+  auto *const begins = memory.take<const Left *>(rows.most_together());
+  auto *const packed = memory.take<Left>(0);
+  const Runs runs = rows.runs();
+  const std::int64_t most = rows.rows_at_once(), first = range.columns.begin;
+  panels += first / kPanel * byte_panel(runs.depth());
+  for (std::int64_t row = range.rows.begin; row < range.rows.end;) {
+    const std::int64_t together = smaller_of(rows.together(row), range.rows.end - row);
+    rows.template pack<Isa>(row, together, packed, begins);
+    for (std::int64_t done = 0; done < together; done += most) {
+      const std::int64_t count = smaller_of(most, together - done), at = row + done;
+      byte_columns<Isa>({begins + done, runs, sums.at(at, first), sums.step_m, sums.step_n}, count, panels,
+                        length(range.columns));
+      sums.finish(at, count, range.columns);
+    }
+    row += together;
   }
 }
 
@@ -268,11 +312,12 @@ MODELWHEEL_NOINLINE void multiply_unpacked(const Rows &rows, const ByteRange &ra
   auto *const row = static_cast<Bytes::Left *>(scratch);
   const std::int64_t n = range.columns.end;
   for (std::int64_t i = range.rows.begin; i < range.rows.end; ++i) {
-    rows.template pack<Bytes>(i, 1, row);
+    rows.template pack_row<Bytes>(i, row);
     std::int32_t *const out = sums.at(i, 0);
     for (std::int64_t j = 0; j < n; ++j) {
       std::uint32_t sum = 0;
-      for (std::int64_t k = 0; k < rows.k; ++k) sum += static_cast<std::uint32_t>(row[k] * weights[k * n + j]);
+      for (std::int64_t k = 0; k < rows.k; ++k)
+        sum += static_cast<std::uint32_t>(row[rows.place(k)] * weights[k * n + j]);
       out[j * sums.step_n] = static_cast<std::int32_t>(sum);
     }
     sums.finish(i, 1, range.columns);

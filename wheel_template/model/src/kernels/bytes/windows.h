@@ -1,0 +1,85 @@
+// src/kernels/bytes/windows.h - how the windows of a convolution of 8-bit integers become rows.
+#pragma once
+
+#include "kernels/convolution/shape.h"
+#include "kernels/gemm/bytes.h"
+
+namespace modelwheel::MODELWHEEL_LEVEL {
+
+/// Elements of a window.
+constexpr std::int64_t window_depth(const Convolution &c) {
+  std::int64_t depth = c.in_features;
+  for (const Axis &axis : axes_of(c).axis) depth *= axis.kernel_size;
+  return depth;
+}
+
+/// Outputs of all images.
+constexpr std::int64_t count_outputs(const Convolution &c) {
+  std::int64_t outputs = c.batch;
+  for (const Axis &axis : axes_of(c).axis) outputs *= axis.out_size;
+  return outputs;
+}
+
+/// Elements of the taps along the last axis, which follow each other. Packed weights have zeros behind each such run.
+constexpr std::int64_t run_elements(const Convolution &c) {
+  return axes_of(c).axis[kAxes - 1].kernel_size * c.in_features;
+}
+
+/// Elements of a packed window, with what fills its runs.
+constexpr std::int64_t packed_depth(const Convolution &c) {
+  const Axes axes = axes_of(c);
+  return axes.axis[0].kernel_size * axes.axis[1].kernel_size * padded_depth(run_elements(c));
+}
+
+/// How windows are packed.
+struct WindowPlan {
+  static constexpr int kMostRuns = 32;
+  /// Lines of outputs whose inputs are packed together; 0 if windows are gathered.
+  std::int64_t lines;
+  /// Elements of a packed line of the input.
+  std::int64_t line;
+  /// Most outputs whose windows are packed together, and the elements that these need.
+  std::int64_t rows, elements;
+  /// See Runs.
+  std::int64_t runs, run, offsets[kMostRuns];
+};
+
+/// Whether windows overlap in images whose pixels have all features side by side.
+constexpr bool windows_overlap(const Convolution &c) {
+  const Axes axes = axes_of(c);
+  const Axis &y = axes.axis[1], &x = axes.axis[2];
+  return axes.axis[0].kernel_size == 1 && axes.axis[0].out_size == 1 && axes.axis[0].pad_low == 0 &&
+         c.in_feature == 1 && x.kernel_dilation == 1 && y.kernel_size <= WindowPlan::kMostRuns &&
+         y.kernel_size * x.kernel_size > y.stride * x.stride;
+}
+
+constexpr WindowPlan window_plan(const Convolution &c) {
+  constexpr std::int64_t kElements = 48 * 1024;
+  const Axes axes = axes_of(c);
+  const Axis &y = axes.axis[1], &x = axes.axis[2];
+  WindowPlan plan{};
+  if (!windows_overlap(c)) {
+    plan.rows = byte_rows(count_outputs(c), packed_depth(c));
+    plan.runs = 1, plan.run = packed_depth(c);
+    plan.elements = plan.rows * plan.run;
+    return plan;
+  }
+  plan.line = ((x.out_size - 1) * x.stride + x.kernel_size) * c.in_features;
+  const std::int64_t before = ((y.kernel_size - 1) * y.kernel_dilation + 1 - y.stride) * plan.line;
+  plan.lines = larger_of((kElements - before) / larger_of(y.stride * plan.line, std::int64_t{1}), std::int64_t{1});
+  plan.lines = smaller_of(plan.lines, y.out_size);
+  plan.rows = plan.lines * x.out_size;
+  // The last run may end behind the last line.
+  plan.elements = before + plan.lines * y.stride * plan.line + kQuad;
+  plan.runs = y.kernel_size, plan.run = padded_depth(run_elements(c));
+  for (std::int64_t i = 0; i < plan.runs; ++i) plan.offsets[i] = i * y.kernel_dilation * plan.line;
+  return plan;
+}
+
+/// Bytes of scratch memory for packed windows.
+constexpr std::size_t window_scratch(const Convolution &c) {
+  const WindowPlan plan = window_plan(c);
+  return packed_scratch(plan.rows, plan.elements);
+}
+
+}  // namespace modelwheel::MODELWHEEL_LEVEL
