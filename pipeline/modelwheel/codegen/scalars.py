@@ -49,8 +49,9 @@ TYPED_LANES = replace(
     operations={
         **LANES.operations,
         "convert": "converted<{type}, Lanes>({0})",
-        "maximum": "({0} > {1} ? {0} : {1})",
-        "minimum": "({0} < {1} ? {0} : {1})",
+        "maximum": "larger_lanes<Lanes>({0}, {1})",
+        "minimum": "smaller_lanes<Lanes>({0}, {1})",
+        "nearest": "nearest<Lanes>({0})",
         "round_even": "rounded_even<Lanes>({0})",
     },
     declaration=f"Vector<{{type}}, Lanes> {{name}}[Count]; {UNROLLED} {{name}}[k] = {{value}};",

@@ -32,6 +32,7 @@ Opcode: TypeAlias = Literal[
     "gated_tanh",
     "maximum",
     "minimum",
+    "nearest",
     "round_even",
 ]
 
@@ -42,6 +43,7 @@ OPERANDS: dict[Opcode, int] = {
     "convert": 1,
     "negate": 1,
     "not": 1,
+    "nearest": 1,
     "round_even": 1,
     "tanh": 1,
     "sigmoid": 1,
@@ -62,7 +64,8 @@ OPERANDS: dict[Opcode, int] = {
     "minimum": 2,
     "select": 3,
 }
-"""How many operands each operation has; `gated_tanh` is the sigmoid of the first times the tanh of the second."""
+"""How many operands each operation has; `gated_tanh` is the sigmoid of the first times the tanh of the second, and `nearest`
+the nearest 32-bit integer, ties to even."""
 
 ACTIVATIONS: frozenset[Opcode] = frozenset({"tanh", "sigmoid", "gated_tanh"})
 """The operations that are more than an instruction of the CPU."""

@@ -123,10 +123,8 @@ def test_windows_and_conversions_of_what_kernels_compute_are_no_bytes(computed: 
 def test_layers_compute_what_follows_their_sums() -> None:
     (line,) = lines_after(FuseByteLayers(), _narrowed(), rewrites=1)
     assert " s8[72,16] = byte_layer %0 s8[2,6,6,8], " in line
-    code = "round_even(add(multiply(convert_f32(read0), read1), convert_f32(read2)))"
-    assert (
-        f"code=(convert_s8(add(convert_s32(minimum(maximum({code}, 0.0), 255.0)), -128.0)))" in line
-    )
+    code = "add(multiply(convert_f32(read0), read1), convert_f32(read2))"
+    assert f"code=(convert_s8(add(nearest(minimum(maximum({code}, 0.0), 255.0)), -128.0)))" in line
 
 
 @pytest.mark.parametrize(
@@ -204,7 +202,8 @@ def test_depthwise_convolutions_of_converted_bytes_are_layers_of_bytes() -> None
     assert "code=(convert_f32(read0))" in line
     (line,) = lines_after(FuseByteLayers(), _depthwise(), rewrites=1)
     assert " s8[72,8] = byte_layer %0 s8[2,6,6,8], " in line
-    assert "round_even(multiply(convert_f32(read0), read1))" in line
+    limited = "minimum(maximum(multiply(convert_f32(read0), read1), -128.0), 127.0)"
+    assert f"code=(convert_s8(nearest({limited})))" in line
 
 
 @pytest.mark.parametrize(

@@ -134,11 +134,61 @@ class ByteCode:
             and self._is_narrowed(source.operands[0], number)
         ):
             return source.operands[0]
-        if source.element == _FLOAT and element != _INT:
-            whole = self.bounded(self.code.number("convert", number, element=_INT), bounds)
-            number = whole
+        if source.element == _FLOAT:
+            number = self.bounded(self._whole(number), bounds)
+            if element == _INT:
+                return number
         result = self.code.number("convert", number, element=element)
         return self.bounded(result, bounds if inside or limits is None else None)
+
+    def _whole(self, number: int) -> int:
+        """A float as a 32-bit integer. One that was rounded and clamped to integers is rounded by the conversion.
+
+        clamp(round(x) + 136, 0, 255) is the integer nearest to clamp(x, -136, 119), plus 136.
+        """
+        limited = self._between(number)
+        rounded = limited and self._rounded(limited[0])
+        if not limited or not rounded:
+            return self.code.number("convert", number, element=_INT)
+        (_, *limits), (value, more) = limited, rounded
+        low, high = (self.code.number("constant", constant=limit - more) for limit in limits)
+        above = self.code.number("maximum", value, low)
+        inside = self.code.number("minimum", above, high)
+        return self.plus(self.code.number("nearest", inside, element=_INT), more)
+
+    def _between(self, number: int) -> tuple[int, float, float] | None:
+        """What was clamped to a value, and the limits if these are integers."""
+        below = self.code.values[number]
+        above = self.code.values[below.operands[0]] if below.opcode == "minimum" else below
+        if above.opcode != "maximum" or above is below:
+            return None
+        limits = [self._integer(one.operands[1]) for one in (above, below)]
+        if limits[0] is None or limits[1] is None:
+            return None
+        return above.operands[0], limits[0], limits[1]
+
+    def _rounded(self, number: int) -> tuple[int, float] | None:
+        """The value that was rounded to this one, and the integer that was added then."""
+        value, more = self.code.values[number], 0.0
+        if value.opcode == "add" and (added := self._integer(value.operands[1])) is not None:
+            value, more = self.code.values[value.operands[0]], added
+        return (value.operands[0], more) if value.opcode == "round_even" else None
+
+    def _integer(self, number: int) -> float | None:
+        """A constant that is an integer which floats can be added to without rounding."""
+        constant = self.code.values[number].constant
+        is_integer = constant is not None and constant.is_integer() and abs(constant) < 1 << 16
+        return constant if is_integer else None
+
+    def plus(self, number: int, more: float) -> int:
+        """A 32-bit integer plus a constant."""
+        value = self.code.values[number]
+        if value.opcode == "add" and (added := self.code.values[value.operands[1]].constant):
+            number, more = value.operands[0], more + added
+        if not more:
+            return number
+        constant = self.code.number("constant", constant=more, element=_INT)
+        return self.code.number("add", number, constant, element=_INT)
 
     def _is_narrowed(self, wide: int, narrow: int) -> bool:
         """Whether bytes are whole numbers of 32 bits that lost nothing."""
@@ -221,6 +271,10 @@ class _Reader:
             case opcode if opcode in _BINARY and element in (_INT, _FLOAT):
                 if opcode == "divide" and element != _FLOAT:
                     return None
+                if (opcode, element) == ("add", _INT) and (
+                    more := self.target.code.values[numbers[1]].constant
+                ):
+                    return self.target.plus(numbers[0], more)
                 return self.target.code.number(_BINARY[opcode], *numbers, element=element)
             case _:
                 return None

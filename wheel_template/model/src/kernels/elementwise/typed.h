@@ -70,6 +70,35 @@ MODELWHEEL_INLINE Vector<To, Lanes> converted(From x) {
   }
 }
 
+/// The larger of two elements; the second of two zeros, and if one is not a number. GCC 12 makes a comparison and a
+/// choice of `a > b ? a : b`.
+template <int Lanes, class Values>
+MODELWHEEL_INLINE Values larger_lanes(Values a, Values b) {
+  if constexpr (kHasFractions<typename Unreferenced<decltype(a[0])>::Type>) {
+#if defined(__AVX512F__)
+    if constexpr (Lanes == 16) return reinterpret_cast<Values>(_mm512_max_ps(a, b));
+#endif
+#if defined(__AVX__)
+    if constexpr (Lanes == 8) return reinterpret_cast<Values>(_mm256_max_ps(a, b));
+#endif
+  }
+  return a > b ? a : b;
+}
+
+/// The smaller of two elements, likewise.
+template <int Lanes, class Values>
+MODELWHEEL_INLINE Values smaller_lanes(Values a, Values b) {
+  if constexpr (kHasFractions<typename Unreferenced<decltype(a[0])>::Type>) {
+#if defined(__AVX512F__)
+    if constexpr (Lanes == 16) return reinterpret_cast<Values>(_mm512_min_ps(a, b));
+#endif
+#if defined(__AVX__)
+    if constexpr (Lanes == 8) return reinterpret_cast<Values>(_mm256_min_ps(a, b));
+#endif
+  }
+  return a < b ? a : b;
+}
+
 /// Rounded to the nearest integer, ties to even.
 template <int Lanes>
 MODELWHEEL_INLINE Vector<float, Lanes> rounded_even(Vector<float, Lanes> x) {
@@ -91,6 +120,23 @@ MODELWHEEL_INLINE Vector<float, Lanes> rounded_even(Vector<float, Lanes> x) {
   sum -= splat<float, Lanes>(0x1p23F);
   const Vector<float, Lanes> whole = size < splat<float, Lanes>(0x1p23F) ? sum : size;
   return reinterpret_cast<Vector<float, Lanes>>(reinterpret_cast<Bits>(whole) | sign);
+}
+
+/// The nearest integers, ties to even, of floats that 32 bits can hold.
+template <int Lanes>
+MODELWHEEL_INLINE Vector<std::int32_t, Lanes> nearest(Vector<float, Lanes> x) {
+  using Whole = Vector<std::int32_t, Lanes>;
+#if defined(__AVX512F__)
+  if constexpr (Lanes == 16)
+    return reinterpret_cast<Whole>(_mm512_cvt_roundps_epi32(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+#endif
+#if defined(__AVX__)
+  if constexpr (Lanes == 8) return reinterpret_cast<Whole>(_mm256_cvtps_epi32(x));
+#endif
+#if defined(__SSE2__)
+  if constexpr (Lanes == 4) return reinterpret_cast<Whole>(_mm_cvtps_epi32(x));
+#endif
+  return __builtin_convertvector(rounded_even<Lanes>(x), Whole);
 }
 
 }  // namespace modelwheel::MODELWHEEL_LEVEL
