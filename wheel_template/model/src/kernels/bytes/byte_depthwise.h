@@ -2,9 +2,11 @@
 //
 // Instructions for bytes add up neighbouring products, of which a filter for a single feature has none. So some lines
 // of the input become floats, which hold every sum exactly, and are convolved by the kernels for floats while they are
-// in cache. What is outside of images is taken out first: the padding of floats is 0.
+// in cache. What is outside of images is taken out first: the padding of floats is 0. CPUs with AVX512-VNNI multiply
+// quads of taps instead.
 #pragma once
 
+#include "kernels/bytes/depthwise_quads.h"
 #include "kernels/convolution/depthwise.h"
 #include "kernels/elementwise/typed.h"
 
@@ -65,9 +67,10 @@ constexpr std::int64_t depthwise_inputs(const Convolution &c) {
 constexpr std::size_t byte_depthwise_scratch(const Convolution &c) {
   const Axes axes = axes_of(c);
   const std::int64_t taps = axes.axis[1].kernel_size * axes.axis[2].kernel_size;
-  return scratch_bytes<float>(taps * c.in_features) + scratch_bytes<std::int32_t>(c.in_features) +
-         scratch_bytes<float>(depthwise_inputs(c) * axes.axis[2].in_size * c.in_features) +
-         convolve_depthwise_scratch<float>(depthwise_part(c, {0, depthwise_lines(c)}).c);
+  const std::size_t floats = scratch_bytes<float>(taps * c.in_features) + scratch_bytes<std::int32_t>(c.in_features) +
+                             scratch_bytes<float>(depthwise_inputs(c) * axes.axis[2].in_size * c.in_features) +
+                             convolve_depthwise_scratch<float>(depthwise_part(c, {0, depthwise_lines(c)}).c);
+  return larger_of(floats, depthwise_quads_scratch(c, depthwise_lines(c)));
 }
 
 /// Bytes less `less`, as floats.
@@ -99,12 +102,33 @@ inline void integers_of(float *sums, std::int64_t rows, std::int64_t features, c
   }
 }
 
+#if defined(__AVX512BW__)
+/// `byte_depthwise` of what has quads, on a CPU with AVX512-VNNI.
+template <class Sums>
+void byte_depthwise_by_quads(const Convolution &c, Range rows, std::int8_t padding, const std::int8_t *in,
+                             const std::int8_t *kernel, const Sums &sums, void *memory) {
+  const Axes axes = axes_of(c);
+  const std::int64_t height = axes.axis[1].out_size, width = axes.axis[2].out_size, most = depthwise_lines(c);
+  const DepthwiseQuads quads(c, padding, kernel, most, memory);
+  for (std::int64_t line = rows.begin / width; line < rows.end / width;) {
+    const std::int64_t first = line % height, left = smaller_of(rows.end / width - line, height - first);
+    const std::int64_t count = smaller_of(most, left);
+    quads.lines(in + line / height * c.in_batch, {first, first + count}, sums.at(line * width, 0));
+    sums.finish(line * width, count * width, {0, c.in_features});
+    line += count;
+  }
+}
+#endif
+
 /// Computes a convolution in each feature by itself along at most two axes; see `byte_convolution`. The kernel has
 /// at most 512 taps, so that floats hold sums exactly, and features last. `sums` says where rows of sums go and what
 /// follows them. `rows` are whole lines of outputs.
 template <class Sums>
 void byte_depthwise(const Convolution &c, Range rows, std::int8_t padding, const std::int8_t *in,
                     const std::int8_t *kernel, const Sums &sums, void *memory) {
+#if defined(__AVX512BW__)
+  if (has_quads(c) && has_vnni()) return byte_depthwise_by_quads(c, rows, padding, in, kernel, sums, memory);
+#endif
   const Axes axes = axes_of(c);
   const Axis &y = axes.axis[1], &x = axes.axis[2];
   const std::int64_t f = c.in_features, taps = y.kernel_size * x.kernel_size, most = depthwise_lines(c);

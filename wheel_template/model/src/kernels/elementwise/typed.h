@@ -37,15 +37,18 @@ template <class T>
 constexpr bool kHasSign = static_cast<T>(-1) <= static_cast<T>(0);
 
 #if defined(__AVX512F__)
+/// GCC 12 warns of what intrinsics without a mask leave undefined.
+inline constexpr __mmask16 kAllLanes = 0xFFFF;
+
 /// 32-bit integers as the bytes at their lower ends, and bytes as 32-bit integers.
 template <class To, class From>
 MODELWHEEL_INLINE Vector<To, 16> converted_bytes(From x) {
   if constexpr (sizeof(To) == 1)
-    return reinterpret_cast<Vector<To, 16>>(_mm512_cvtepi32_epi8(reinterpret_cast<__m512i>(x)));
+    return reinterpret_cast<Vector<To, 16>>(_mm512_maskz_cvtepi32_epi8(kAllLanes, reinterpret_cast<__m512i>(x)));
   else if constexpr (kHasSign<typename Unreferenced<decltype(x[0])>::Type>)
-    return reinterpret_cast<Vector<To, 16>>(_mm512_cvtepi8_epi32(reinterpret_cast<__m128i>(x)));
+    return reinterpret_cast<Vector<To, 16>>(_mm512_maskz_cvtepi8_epi32(kAllLanes, reinterpret_cast<__m128i>(x)));
   else
-    return reinterpret_cast<Vector<To, 16>>(_mm512_cvtepu8_epi32(reinterpret_cast<__m128i>(x)));
+    return reinterpret_cast<Vector<To, 16>>(_mm512_maskz_cvtepu8_epi32(kAllLanes, reinterpret_cast<__m128i>(x)));
 }
 #endif
 
@@ -76,7 +79,7 @@ template <int Lanes, class Values>
 MODELWHEEL_INLINE Values larger_lanes(Values a, Values b) {
   if constexpr (kHasFractions<typename Unreferenced<decltype(a[0])>::Type>) {
 #if defined(__AVX512F__)
-    if constexpr (Lanes == 16) return reinterpret_cast<Values>(_mm512_max_ps(a, b));
+    if constexpr (Lanes == 16) return reinterpret_cast<Values>(_mm512_maskz_max_ps(kAllLanes, a, b));
 #endif
 #if defined(__AVX__)
     if constexpr (Lanes == 8) return reinterpret_cast<Values>(_mm256_max_ps(a, b));
@@ -90,7 +93,7 @@ template <int Lanes, class Values>
 MODELWHEEL_INLINE Values smaller_lanes(Values a, Values b) {
   if constexpr (kHasFractions<typename Unreferenced<decltype(a[0])>::Type>) {
 #if defined(__AVX512F__)
-    if constexpr (Lanes == 16) return reinterpret_cast<Values>(_mm512_min_ps(a, b));
+    if constexpr (Lanes == 16) return reinterpret_cast<Values>(_mm512_maskz_min_ps(kAllLanes, a, b));
 #endif
 #if defined(__AVX__)
     if constexpr (Lanes == 8) return reinterpret_cast<Values>(_mm256_min_ps(a, b));
@@ -128,7 +131,8 @@ MODELWHEEL_INLINE Vector<std::int32_t, Lanes> nearest(Vector<float, Lanes> x) {
   using Whole = Vector<std::int32_t, Lanes>;
 #if defined(__AVX512F__)
   if constexpr (Lanes == 16)
-    return reinterpret_cast<Whole>(_mm512_cvt_roundps_epi32(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+    return reinterpret_cast<Whole>(
+        _mm512_maskz_cvt_roundps_epi32(kAllLanes, x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 #endif
 #if defined(__AVX__)
   if constexpr (Lanes == 8) return reinterpret_cast<Whole>(_mm256_cvtps_epi32(x));
