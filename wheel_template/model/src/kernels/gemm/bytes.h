@@ -58,13 +58,13 @@ struct ByteRows {
   std::int64_t out_m, out_n;
 };
 
-/// Stores the sums of a panel of one row: neighbouring parts belong together, and `moved` is added.
+/// Stores the sums of a panel of one row, of which neighbouring parts belong together.
 template <int Parts>
-MODELWHEEL_INLINE void store_sums(const std::int32_t *parts, const std::int32_t *moved, std::int32_t *out,
-                                  std::int64_t step, std::int64_t columns) {
+MODELWHEEL_INLINE void store_sums(const std::int32_t *parts, std::int32_t *out, std::int64_t step,
+                                  std::int64_t columns) {
   std::int32_t whole[kPanel];
   for (int j = 0; j < kPanel; ++j) {
-    std::uint32_t sum = static_cast<std::uint32_t>(moved[j]);
+    std::uint32_t sum = 0;
     for (int part = 0; part < Parts; ++part) sum += static_cast<std::uint32_t>(parts[j * Parts + part]);
     whole[j] = static_cast<std::int32_t>(sum);
   }
@@ -72,25 +72,6 @@ MODELWHEEL_INLINE void store_sums(const std::int32_t *parts, const std::int32_t 
     std::memcpy(out, whole, sizeof whole);
   else
     for (std::int64_t j = 0; j < columns; ++j) out[j * step] = whole[j];
-}
-
-/// Stores the sums of whole panels, whose columns are neighbours in the result too.
-template <class Isa, int Rows, int Panels>
-MODELWHEEL_INLINE void store_tile(const ByteRows<typename Isa::Left> &rows, const std::int8_t *panels,
-                                  typename Isa::Sums (&sums)[Rows][Panels * (kPanel / Isa::kColumns)]) {
-  constexpr int kVectors = kPanel / Isa::kColumns;
-  using Part = Vector<std::int32_t, Isa::kColumns>;
-  const std::int64_t panel = byte_panel(rows.runs.depth());
-  MODELWHEEL_UNROLL
-  for (int v = 0; v < Panels * kVectors; ++v) {
-    Part moved{};
-    if constexpr (Isa::kMoved)
-      std::memcpy(&moved, panels + v / kVectors * panel + v % kVectors * static_cast<int>(sizeof moved), sizeof moved);
-    MODELWHEEL_UNROLL
-    for (int i = 0; i < Rows; ++i)
-      store<std::int32_t, Isa::kColumns>(rows.out + i * rows.out_m + v * Isa::kColumns,
-                                         bits_as<Part>(sums[i][v]) + moved);
-  }
 }
 
 /// Rows of whole panels, of the last of which only `columns` are stored.
@@ -101,9 +82,10 @@ MODELWHEEL_NOINLINE void byte_tile(const ByteRows<typename Isa::Left> &rows, con
   const std::int64_t panel = byte_panel(rows.runs.depth());
   typename Isa::Sums sums[Rows][kAll];
   MODELWHEEL_UNROLL
-  for (int i = 0; i < Rows; ++i) {
+  for (int v = 0; v < kAll; ++v) {
+    const typename Isa::Sums start = Isa::start(panels + v / kVectors * panel + v % kVectors * (Isa::kColumns * 4));
     MODELWHEEL_UNROLL
-    for (int v = 0; v < kAll; ++v) sums[i][v] = Isa::zero();
+    for (int i = 0; i < Rows; ++i) sums[i][v] = start;
   }
   const std::int8_t *quads = panels + byte_panel(0);
   const typename Isa::Left *lhs[Rows];
@@ -125,7 +107,14 @@ MODELWHEEL_NOINLINE void byte_tile(const ByteRows<typename Isa::Left> &rows, con
     }
   }
   if constexpr (Isa::kParts == 1) {
-    if (rows.out_n == 1 && columns >= Panels * kPanel) return store_tile<Isa, Rows, Panels>(rows, panels, sums);
+    if (rows.out_n == 1 && columns >= Panels * kPanel) {
+      MODELWHEEL_UNROLL
+      for (int i = 0; i < Rows; ++i) {
+        MODELWHEEL_UNROLL
+        for (int v = 0; v < kAll; ++v) Isa::store(rows.out + i * rows.out_m + v * Isa::kColumns, sums[i][v]);
+      }
+      return;
+    }
   }
   alignas(64) std::int32_t parts[Rows][Panels * kPanel * Isa::kParts];
   MODELWHEEL_UNROLL
@@ -134,12 +123,10 @@ MODELWHEEL_NOINLINE void byte_tile(const ByteRows<typename Isa::Left> &rows, con
     for (int v = 0; v < kAll; ++v) Isa::store(parts[i] + v * Isa::kColumns * Isa::kParts, sums[i][v]);
   }
   for (int p = 0; p < Panels; ++p) {
-    std::int32_t moved[kPanel] = {};
-    if constexpr (Isa::kMoved) std::memcpy(moved, panels + p * panel, sizeof moved);
     const std::int64_t stored = smaller_of(columns - p * kPanel, std::int64_t{kPanel});
     for (int i = 0; i < Rows; ++i)
-      store_sums<Isa::kParts>(parts[i] + p * kPanel * Isa::kParts, moved,
-                              rows.out + i * rows.out_m + p * kPanel * rows.out_n, rows.out_n, stored);
+      store_sums<Isa::kParts>(parts[i] + p * kPanel * Isa::kParts, rows.out + i * rows.out_m + p * kPanel * rows.out_n,
+                              rows.out_n, stored);
   }
 }
 

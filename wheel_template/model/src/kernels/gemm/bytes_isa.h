@@ -23,7 +23,7 @@ inline constexpr int kQuad = 4;
 // Each of these has: `Left`, an element of lhs as it is packed, from an 8-bit integer; `Sums`, a vector of sums of
 // kColumns columns, kParts neighbouring lanes of which are added up in the end; `Quads`, kColumns columns of weights;
 // `Row`, four elements of a row for all columns. Tiles have kRows rows of kPanels panels, kFewRows of two, or kOneRows
-// of one. `kMoved` says that lhs is moved by 128, to be unsigned.
+// of one. `kMoved` says that lhs is moved by 128, to be unsigned: then sums start with what a panel has for that.
 
 #if defined(__AVX512BW__)
 /// AVX512-VNNI: unsigned times signed. The instruction is written as assembly, as the compiler may use it nowhere else.
@@ -39,7 +39,7 @@ struct BytesVnni {
   static MODELWHEEL_INLINE Left left(std::int8_t value) {
     return static_cast<Left>(static_cast<std::uint8_t>(value) ^ 0x80U);
   }
-  static MODELWHEEL_INLINE Sums zero() { return _mm512_setzero_si512(); }
+  static MODELWHEEL_INLINE Sums start(const std::int8_t *sums) { return _mm512_loadu_si512(sums); }
   static MODELWHEEL_INLINE Quads quads(const std::int8_t *from) { return _mm512_loadu_si512(from); }
   static MODELWHEEL_INLINE Row row(const Left *from) {
     std::int32_t four;
@@ -59,7 +59,7 @@ struct BytesPairs {
   using Left = std::int16_t;
 #if defined(__AVX512BW__)
   using Sums = __m512i;
-  static MODELWHEEL_INLINE Sums zero() { return _mm512_setzero_si512(); }
+  static MODELWHEEL_INLINE Sums start(const std::int8_t *) { return _mm512_setzero_si512(); }
   static MODELWHEEL_INLINE Sums quads(const std::int8_t *from) {
     return _mm512_cvtepi8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i *>(from)));
   }
@@ -71,7 +71,7 @@ struct BytesPairs {
   static constexpr int kColumns = 8, kRows = 6, kOneRows = 6, kPanels = 2;
 #elif defined(__AVX2__)
   using Sums = __m256i;
-  static MODELWHEEL_INLINE Sums zero() { return _mm256_setzero_si256(); }
+  static MODELWHEEL_INLINE Sums start(const std::int8_t *) { return _mm256_setzero_si256(); }
   static MODELWHEEL_INLINE Sums quads(const std::int8_t *from) {
     return _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i *>(from)));
   }
@@ -85,7 +85,7 @@ struct BytesPairs {
   static constexpr int kColumns = 4, kRows = 3, kOneRows = kRows, kPanels = 1;
 #else
   using Sums = __m128i;
-  static MODELWHEEL_INLINE Sums zero() { return _mm_setzero_si128(); }
+  static MODELWHEEL_INLINE Sums start(const std::int8_t *) { return _mm_setzero_si128(); }
   static MODELWHEEL_INLINE Sums quads(const std::int8_t *from) {
     const Sums bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i *>(from));
     return _mm_srai_epi16(_mm_unpacklo_epi8(bytes, bytes), 8);
@@ -138,7 +138,7 @@ struct BytesNeon {
   static constexpr bool kMoved = false;
 
   static MODELWHEEL_INLINE Left left(std::int8_t value) { return value; }
-  static MODELWHEEL_INLINE Sums zero() { return vdupq_n_s32(0); }
+  static MODELWHEEL_INLINE Sums start(const std::int8_t *) { return vdupq_n_s32(0); }
   static MODELWHEEL_INLINE Row row(const Left *from) {
     std::int32_t four;
     std::memcpy(&four, from, sizeof four);
