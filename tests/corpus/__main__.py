@@ -1,7 +1,8 @@
 """Builds, verifies and times published models, and writes docs/corpus.md and README's sentence about them.
 
 `python -m tests.corpus [DIRECTORY] [--only NAME]... [--again] [--no-bench] [--page]`: what a directory (by default `.corpus`) has results of is not
-done again, unless a row of the table has changed or `--again` is given; `--page` only writes the page from the results.
+done again, unless a row of the table has changed or `--again` is given; what was built without being timed is timed. `--page` only writes the page from
+the results.
 """
 
 from __future__ import annotations
@@ -27,11 +28,18 @@ def main(arguments: list[str]) -> int:
     models = [one for one in read_table() if not given.only or one.name in given.only]
     corpus = Corpus(given.directory.absolute())
     for model in models:
-        if given.page or (not given.again and corpus.result(model) is not None):
+        known = None if given.again else corpus.result(model)
+        if given.page or (known and (known.is_complete or given.no_bench)):
             continue
-        result = corpus.visit(model, timed=not given.no_bench)
-        said = result.refusal or ", ".join(
-            f"{rows}: {ratio[0]:.2f} {ratio[1]}" for rows in ROWS if (ratio := result.ratio(rows))
+        result = corpus.visit(model, again=given.again, timed=not given.no_bench)
+        said = (
+            result.refusal
+            or result.untimed
+            or ", ".join(
+                f"{rows}: {ratio[0]:.2f} {ratio[1]}"
+                for rows in ROWS
+                if (ratio := result.ratio(rows))
+            )
         )
         sys.stdout.write(
             f"{model.name}: {result.seconds:.0f} s, {result.megabytes:.0f} MB; {said}\n"

@@ -46,6 +46,13 @@ class Result(JsonRecord):
     megabytes_of_model: float = 0.0
     megabytes_of_wheel: float = 0.0
     benchmark: Benchmark | None = None
+    untimed: str = ""
+    """Why the wheel could not be timed."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing is left to be done."""
+        return bool(self.refusal or self.untimed or self.benchmark)
 
     @property
     def proven(self) -> bool:
@@ -73,12 +80,14 @@ class Corpus:
         found = Result.load(file)
         return found if found.row == model.model_dump_json() else None
 
-    def visit(self, model: Model, *, timed: bool = True) -> Result:
-        """Builds a model; times it if that is asked for; writes the result."""
+    def visit(self, model: Model, *, again: bool = False, timed: bool = True) -> Result:
+        """Builds a model, unless there is a result; times it if that is asked for; writes the result."""
         spec = self.write_spec(model)
-        result = self._build(model, spec)
-        if result.proven and timed:
-            result = result.model_copy(update={"benchmark": self._time(model, spec)})
+        result = None if again else self.result(model)
+        if result is None:
+            result = self._build(model, spec)
+        if timed and not result.is_complete:
+            result = self._time(model, spec, result)
         self._file(model).parent.mkdir(parents=True, exist_ok=True)
         result.save(self._file(model))
         return result
@@ -146,14 +155,15 @@ class Corpus:
         size = Path(built["wheel"]).stat().st_size
         return result.model_copy(update={"megabytes_of_wheel": round(size / 1e6, 1)})
 
-    def _time(self, model: Model, spec: Path) -> Benchmark:
+    def _time(self, model: Model, spec: Path, result: Result) -> Result:
         numbers = ROWS if model.batched else ROWS[:1]
         rows = [text for number in numbers for text in ("--batch-size", str(number))]
         level = ("--level", host_levels()[-1].name)
         done = _run("bench", "--json", *level, *rows, str(spec), store=self._store(model))
         if done.code:
-            raise RuntimeError(f"{model.name}: {done.err}")
-        return Benchmark.model_validate_json(done.out)
+            return result.model_copy(update={"untimed": done.err.strip() or "no message"})
+        benchmark = Benchmark.model_validate_json(done.out)
+        return result.model_copy(update={"benchmark": benchmark})
 
     def _store(self, model: Model) -> Path:
         return self.directory / "stores" / model.name

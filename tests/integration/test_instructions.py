@@ -137,13 +137,18 @@ def test_instructions_beyond_the_highest_level_are_found(feature: str, tmp_path:
     assert feature in sentence
 
 
+APART = """__asm__ volatile("jmp 1f; .pushsection .text.unlikely; 1: call helper@PLT; jmp 2f; .popsection; 2:")"""
+"""A call as compilers put one that hardly ever happens: in a part of the function that is elsewhere."""
+
+
+@pytest.mark.parametrize("call", [CALLS["a call"], APART])
 @pytest.mark.parametrize("asks", [False, True])
 def test_what_a_level_asks_the_cpu_for_is_accepted(
-    asks: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    asks: bool, call: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """AVX512-VNNI is beside the highest level: its code may have it, if it asks for it."""
     monkeypatch.setitem(audited.LEVELS, "x86_64", ("x86-64", "x86-64-v4"))
-    used = {"LEVEL_CODE": f"{CALLS['a call']}; {BEYOND['AVX512_VNNI']}"}
+    used = {"LEVEL_CODE": f"{call}; {BEYOND['AVX512_VNNI']}"}
     asked = {"HELPER": code(0x0F, 0xA2) if asks else code(0x90)}
     recipe = Recipe(cpus=("x86_64", "x86_64", "x86_64_v4"), defines=asked, high=used)
     found = judge(recipe, tmp_path)

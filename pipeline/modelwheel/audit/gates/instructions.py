@@ -153,9 +153,18 @@ def _is_asked_for(code: Code, place: Place | None, features: frozenset[str]) -> 
         code.function_at(target)
         for caller in callers
         if caller is not None
-        for target in caller.block.references
+        for part in (caller, *_unlikely_parts(code, caller))
+        for target in part.block.references
     )
     return any(one is not None and one.block.asks_for_features for one in called)
+
+
+def _unlikely_parts(code: Code, function: Function) -> Iterator[Function]:
+    """Code that a function jumps to: compilers put what runs once, as a question to the CPU, apart from the rest."""
+    for target in function.block.jumps:
+        part = code.function_at(target)
+        if part is not None and part is not function:
+            yield part
 
 
 def _sentence(

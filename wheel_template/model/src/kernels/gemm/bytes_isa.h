@@ -157,7 +157,8 @@ MODELWHEEL_COLD MODELWHEEL_NOINLINE inline bool ask_for_vnni() {
   return (c >> 11 & 1U) != 0;
 }
 
-inline bool has_vnni() {
+/// It is part of its callers, so that an audit sees that they ask.
+MODELWHEEL_INLINE bool has_vnni() {
   static int answer = -1;
   int known = __atomic_load_n(&answer, __ATOMIC_RELAXED);
   if (known < 0) {
