@@ -69,6 +69,8 @@ _OURS = {
     "TF_ENABLE_ONEDNN_OPTS": "0",  # references come from TensorFlow's own kernels
     # Errors and fatal errors: the log is read for the reason if the worker dies.
     "TF_CPP_MIN_LOG_LEVEL": "2",
+    # Otherwise glibc keeps what is freed in pieces, and evaluations of large values need more memory one after the other.
+    "MALLOC_MMAP_THRESHOLD_": "1048576",
     # References do not depend on whether the machine has a GPU.
     "CUDA_VISIBLE_DEVICES": "-1",
     # NumPy's library would start threads when it is imported, and a process with threads cannot fork.

@@ -157,7 +157,7 @@ class ByteCode:
         return self.plus(self.code.number("nearest", inside, element=_INT), more)
 
     def _between(self, number: int) -> tuple[int, float, float] | None:
-        """What was clamped to a value, and the limits if these are integers."""
+        """The value that was clamped to this one, with the limits, if these are integers."""
         below = self.code.values[number]
         above = self.code.values[below.operands[0]] if below.opcode == "minimum" else below
         if above.opcode != "maximum" or above is below:

@@ -92,7 +92,7 @@ class _Measured:
 
 @dataclass(frozen=True)
 class _Known:
-    """What the graph says about outputs of every shape."""
+    """Properties of the graph that are the same for every shape."""
 
     scales: Mapping[str, float]
     """See `scales_of`."""
