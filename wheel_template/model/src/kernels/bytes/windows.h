@@ -69,8 +69,8 @@ constexpr WindowPlan window_plan(const Convolution &c) {
   plan.lines = larger_of((kElements - before) / larger_of(y.stride * plan.line, std::int64_t{1}), std::int64_t{1});
   plan.lines = smaller_of(plan.lines, y.out_size);
   plan.rows = plan.lines * x.out_size;
-  // The last run may end behind the last line.
-  plan.elements = before + plan.lines * y.stride * plan.line + kQuad;
+  // The last run may end behind the last line; weights that are not in panels are multiplied by single windows.
+  plan.elements = larger_of(before + plan.lines * y.stride * plan.line + kQuad, packed_depth(c));
   plan.runs = y.kernel_size, plan.run = padded_depth(run_elements(c));
   for (std::int64_t i = 0; i < plan.runs; ++i) plan.offsets[i] = i * y.kernel_dilation * plan.line;
   return plan;
