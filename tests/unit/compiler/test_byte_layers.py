@@ -127,6 +127,38 @@ def test_layers_compute_what_follows_their_sums() -> None:
     assert f"code=(convert_s8(add(nearest(minimum(maximum({code}, 0.0), 255.0)), -128.0)))" in line
 
 
+def test_zero_points_that_are_added_before_the_clamp_are_added_as_integers() -> None:
+    lines = (
+        "point = f32[] constant(136)",
+        "points = f32[2,6,6,16] broadcast(point), dimensions={}",
+        "shifted = f32[2,6,6,16] add(whole, points)",
+        "low = f32[] constant(0)",
+    )
+    changes = [
+        (lines[-1], "\n  ".join(lines)),
+        ("clamp(lows, whole, highs)", "clamp(lows, shifted, highs)"),
+    ]
+    (line,) = lines_after(FuseByteLayers(), _narrowed(*changes), rewrites=1)
+    assert "nearest(minimum(maximum(add(" in line
+    assert ", -136.0), 119.0)), 8.0)))" in line
+
+
+@pytest.mark.parametrize(
+    ("low", "kept"),
+    [
+        ("constant(0)", False),
+        ("constant(0.5)", True),  # what is rounded to 0 becomes 0.5
+        ("constant(-70000)", None),  # no byte
+    ],
+)
+def test_only_integers_are_limits_of_what_the_conversion_rounds(
+    low: str, kept: bool | None
+) -> None:
+    graph = _narrowed(("constant(0)\n", f"{low}\n"))
+    lines = lines_after(FuseByteLayers(), graph, rewrites=0 if kept is None else 1)
+    assert any("round_even" in line for line in lines) == bool(kept)
+
+
 @pytest.mark.parametrize(
     "change",
     [
