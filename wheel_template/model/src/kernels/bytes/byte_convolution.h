@@ -72,7 +72,7 @@ struct WindowRows {
               from + i * axis[0].kernel_dilation * axis[0].in_step + j * axis[1].kernel_dilation * axis[1].in_step,
               taps, to);
         else
-          fill<Isa>(to, run);
+          fill<Isa>(padding, run, to);
         fill_run<Isa>(run, to);
       }
   }
@@ -89,29 +89,12 @@ struct WindowRows {
     const Range needed{window_start(y, first),
                        window_start(y, first + count - 1) + (y.kernel_size - 1) * y.kernel_dilation + 1};
     for (std::int64_t i = needed.begin; i < needed.end; ++i)
-      pack_line<Isa>(i >= 0 && i < y.in_size ? image + i * y.in_step : nullptr, to + (i - needed.begin) * plan.line);
+      pack_line<Isa>(x, c.in_features, i >= 0 && i < y.in_size ? image + i * y.in_step : nullptr,
+                     plan.line / c.in_features, padding, to + (i - needed.begin) * plan.line);
     for (std::int64_t i = 0, at = pixel, from = 0; i < rows; ++i) {
       begins[i] = to + from + at * x.stride * c.in_features;
       if (++at == x.out_size) at = 0, from += y.stride * plan.line;
     }
-  }
-
-  /// A line of the input with what is outside of it.
-  template <class Isa>
-  MODELWHEEL_INLINE void pack_line(const std::int8_t *from, typename Isa::Left *to) const {
-    const Axis &x = axes.axis[2];
-    const std::int64_t features = c.in_features, width = plan.line / features;
-    const std::int64_t begin = from == nullptr ? width : smaller_of(larger_of(x.pad_low, std::int64_t{0}), width);
-    const std::int64_t end = from == nullptr ? width : larger_of(smaller_of(x.in_size + x.pad_low, width), begin);
-    fill<Isa>(to, begin * features);
-    if (end > begin) {
-      from += (begin - x.pad_low) * x.in_step;
-      if (x.in_step == features)
-        pack_run<Isa>(from, (end - begin) * features, to + begin * features);
-      else
-        for (std::int64_t i = begin; i < end; ++i, from += x.in_step) pack_run<Isa>(from, features, to + i * features);
-    }
-    fill<Isa>(to + end * features, (width - end) * features);
   }
 
   /// A row of taps, of which those of a range are inside of the image.
@@ -121,9 +104,9 @@ struct WindowRows {
     const std::int64_t features = c.in_features, step = a.kernel_dilation * a.in_step;
     const std::int64_t before = smaller_of(inside.begin, a.kernel_size), taps = inside.end - inside.begin;
     if (taps == a.kernel_size && c.in_feature == 1 && step == features) return pack_run<Isa>(from, taps * features, to);
-    fill<Isa>(to, before * features);
+    fill<Isa>(padding, before * features, to);
     to += before * features;
-    if (taps <= 0) return fill<Isa>(to, (a.kernel_size - before) * features);
+    if (taps <= 0) return fill<Isa>(padding, (a.kernel_size - before) * features, to);
     if (c.in_feature == 1 && step == features) {
       pack_run<Isa>(from, taps * features, to);
     } else if (c.in_feature == 1) {
@@ -132,12 +115,7 @@ struct WindowRows {
       for (std::int64_t t = 0; t < taps; ++t)
         for (std::int64_t f = 0; f < features; ++f) to[t * features + f] = Isa::left(from[t * step + f * c.in_feature]);
     }
-    fill<Isa>(to + taps * features, (a.kernel_size - inside.end) * features);
-  }
-
-  template <class Isa>
-  MODELWHEEL_INLINE void fill(typename Isa::Left *to, std::int64_t n) const {
-    for (std::int64_t i = 0; i < n; ++i) to[i] = Isa::left(padding);
+    fill<Isa>(padding, (a.kernel_size - inside.end) * features, to + taps * features);
   }
 };
 

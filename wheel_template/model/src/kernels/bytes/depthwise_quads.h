@@ -5,9 +5,8 @@
 // of outputs read the same quads, of which those of 16 features at a time stay in the first-level cache.
 #pragma once
 
-#include "kernels/convolution/shape.h"
+#include "kernels/bytes/windows.h"
 #include "kernels/elementwise/typed.h"
-#include "kernels/gemm/bytes.h"
 
 namespace modelwheel::MODELWHEEL_LEVEL {
 
@@ -48,7 +47,7 @@ constexpr std::size_t depthwise_quads_scratch(const Convolution &c, std::int64_t
 class DepthwiseQuads {
  public:
   DepthwiseQuads(const Convolution &c, std::int8_t padding, const std::int8_t *kernel, std::int64_t most, void *memory)
-      : c_(c), axes_(axes_of(c)), outside_(BytesVnni::left(padding)), kernel_(kernel) {
+      : c_(c), axes_(axes_of(c)), padding_(padding), kernel_(kernel) {
     const Axis &y = axes_.axis[1], &x = axes_.axis[2];
     Scratch scratch(memory);
     weights_ = scratch.take<std::uint32_t>(kVector * quads_of(x) * y.kernel_size);
@@ -63,7 +62,8 @@ class DepthwiseQuads {
     const std::int64_t pixels = quad_pixels(x) * c_.in_features, row = x.out_size * c_.in_features;
     for (std::int64_t i = 0; i < count; ++i) {
       const bool inside = first + i >= 0 && first + i < y.in_size;
-      pack_pixels(inside ? image + (first + i) * y.in_step : nullptr, pixels_ + i * pixels);
+      pack_line<BytesVnni>(x, c_.in_features, inside ? image + (first + i) * y.in_step : nullptr, quad_pixels(x),
+                           padding_, pixels_ + i * pixels);
     }
     // The last vector of features may overlap the one before.
     for (std::int64_t f = 0; f < c_.in_features; f += kVector) {
@@ -103,18 +103,6 @@ class DepthwiseQuads {
         store<std::uint32_t, kVector>(to, quads);
       }
     return sum * splat<std::int32_t, kVector>(-128);
-  }
-
-  /// A line of the input with what is outside of it, moved to be unsigned; all is outside if it is null.
-  void pack_pixels(const std::int8_t *from, std::uint8_t *to) const {
-    const Axis &x = axes_.axis[2];
-    const std::int64_t features = c_.in_features, width = quad_pixels(x);
-    const std::int64_t begin = from == nullptr ? width : smaller_of(larger_of(x.pad_low, std::int64_t{0}), width);
-    const std::int64_t end = from == nullptr ? width : larger_of(smaller_of(x.in_size + x.pad_low, width), begin);
-    for (std::int64_t i = 0; i < begin * features; ++i) to[i] = outside_;
-    for (std::int64_t i = begin; i < end; ++i)
-      pack_run<BytesVnni>(from + (i - x.pad_low) * x.in_step, features, to + i * features);
-    for (std::int64_t i = end * features; i < width * features; ++i) to[i] = outside_;
   }
 
   /// The quads of each output that reads a line, of a vector of features.
@@ -179,7 +167,7 @@ class DepthwiseQuads {
 
   const Convolution &c_;
   const Axes axes_;
-  const std::uint8_t outside_;
+  const std::int8_t padding_;
   const std::int8_t *const kernel_;
   std::uint32_t *weights_;
   std::uint32_t *quads_;

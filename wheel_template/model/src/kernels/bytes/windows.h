@@ -82,4 +82,28 @@ constexpr std::size_t window_scratch(const Convolution &c) {
   return packed_scratch(plan.rows, plan.elements);
 }
 
+/// So many bytes that are all the same, as the instructions read them.
+template <class Isa>
+MODELWHEEL_INLINE void fill(std::int8_t value, std::int64_t n, typename Isa::Left *to) {
+  for (std::int64_t i = 0; i < n; ++i) to[i] = Isa::left(value);
+}
+
+/// `width` pixels of a line of the input, as the instructions read them, from the first window on; what is outside of
+/// the image is `padding`, and everything if `from` is null.
+template <class Isa>
+MODELWHEEL_INLINE void pack_line(const Axis &x, std::int64_t features, const std::int8_t *from, std::int64_t width,
+                                 std::int8_t padding, typename Isa::Left *to) {
+  const std::int64_t begin = from == nullptr ? width : smaller_of(larger_of(x.pad_low, std::int64_t{0}), width);
+  const std::int64_t end = from == nullptr ? width : larger_of(smaller_of(x.in_size + x.pad_low, width), begin);
+  fill<Isa>(padding, begin * features, to);
+  if (end > begin) {
+    from += (begin - x.pad_low) * x.in_step;
+    if (x.in_step == features)
+      pack_run<Isa>(from, (end - begin) * features, to + begin * features);
+    else
+      for (std::int64_t i = begin; i < end; ++i, from += x.in_step) pack_run<Isa>(from, features, to + i * features);
+  }
+  fill<Isa>(padding, (width - end) * features, to + end * features);
+}
+
 }  // namespace modelwheel::MODELWHEEL_LEVEL
