@@ -46,23 +46,50 @@ struct WindowRows {
   template <class Isa>
   void pack(std::int64_t row, std::int64_t rows, typename Isa::Left *to, const typename Isa::Left **begins) const {
     if (plan.lines > 0) return pack_lines<Isa>(row, rows, to, begins);
-    for (std::int64_t i = 0; i < rows; ++i, to += plan.run) {
+    Output output = output_of(row);
+    for (std::int64_t i = 0; i < rows; ++i, to += plan.run, advance(output)) {
       begins[i] = to;
-      pack_row<Isa>(row + i, to);
+      pack_window<Isa>(output, to);
     }
+  }
+
+  template <class Isa>
+  MODELWHEEL_INLINE void pack_row(std::int64_t row, typename Isa::Left *to) const {
+    pack_window<Isa>(output_of(row), to);
+  }
+
+ private:
+  /// Where an output is.
+  struct Output {
+    const std::int8_t *image;
+    std::int64_t z, y, x;
+  };
+
+  Output output_of(std::int64_t row) const {
+    const Axis(&axis)[kAxes] = axes.axis;
+    const std::int64_t line = row / axis[2].out_size, plane = line / axis[1].out_size;
+    return {in + plane / axis[0].out_size * c.in_batch, plane % axis[0].out_size, line % axis[1].out_size,
+            row % axis[2].out_size};
+  }
+
+  void advance(Output &output) const {
+    if (++output.x < axes.axis[2].out_size) return;
+    output.x = 0;
+    if (++output.y < axes.axis[1].out_size) return;
+    output.y = 0;
+    if (++output.z < axes.axis[0].out_size) return;
+    output.z = 0;
+    output.image += c.in_batch;
   }
 
   /// The window of an output.
   template <class Isa>
-  MODELWHEEL_INLINE void pack_row(std::int64_t row, typename Isa::Left *to) const {
+  MODELWHEEL_INLINE void pack_window(const Output &output, typename Isa::Left *to) const {
     const Axis(&axis)[kAxes] = axes.axis;
-    const std::int64_t x = row % axis[2].out_size, line = row / axis[2].out_size;
-    const std::int64_t y = line % axis[1].out_size, plane = line / axis[1].out_size;
-    const std::int64_t z = plane % axis[0].out_size;
+    const auto [image, z, y, x] = output;
     const Range planes = taps_within(axis[0], z), rows = taps_within(axis[1], y), taps = taps_within(axis[2], x);
     const std::int64_t first = window_start(axis[2], x) + taps.begin * axis[2].kernel_dilation;
-    const std::int8_t *const from = in + plane / axis[0].out_size * c.in_batch +
-                                    window_start(axis[0], z) * axis[0].in_step +
+    const std::int8_t *const from = image + window_start(axis[0], z) * axis[0].in_step +
                                     window_start(axis[1], y) * axis[1].in_step + first * axis[2].in_step;
     const std::int64_t run = run_elements(c);
     for (std::int64_t i = 0; i < axis[0].kernel_size; ++i)
@@ -77,7 +104,6 @@ struct WindowRows {
       }
   }
 
- private:
   /// Lines of the input, each once, in which windows overlap.
   template <class Isa>
   MODELWHEEL_NOINLINE void pack_lines(std::int64_t row, std::int64_t rows, typename Isa::Left *to,
