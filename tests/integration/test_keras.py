@@ -9,10 +9,12 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
+from modelwheel.dtypes import ElementType
 from modelwheel.errors import UnsupportedModelError
 from modelwheel.model.check import Expected, check_signature
 from modelwheel.model.frozen_signature import FrozenSignature
 from modelwheel.program.op_names import names_of
+from modelwheel.program.ops import ByteLayer, Dot
 from modelwheel.program.program import Program
 from modelwheel.program.walk import leaves
 from tests.support.laboratory import Laboratory, run_script
@@ -95,6 +97,19 @@ def test_a_file_is_inspected_and_compiled(keras: Laboratory) -> None:
     # Keras numbers unnamed layers in a process; `_1` behind a name would be TensorFlow's.
     assert {"shared", "score", "distance"} <= layers
     assert not {"shared_1", "score_1", "distance_1", "features_1"} & layers
+
+
+def test_quantised_layers_are_products_of_bytes(keras: Laboratory) -> None:
+    out = keras.compile(
+        "products", keras.freeze(".", reading=_reading("quantized.keras")), "x86-64-v3"
+    )
+    steps = [step for step, _ in leaves(Program.load(out / "program.json").steps)]
+    read = [
+        [view.element_type for view in step.inputs.values()][:2]
+        for step in steps
+        if isinstance(step.op, Dot | ByteLayer)
+    ]
+    assert read == [[ElementType.INT8, ElementType.INT8]] * 3
 
 
 def test_what_is_checked_is_compiled(keras: Laboratory) -> None:

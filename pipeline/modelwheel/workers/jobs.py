@@ -101,7 +101,7 @@ class InspectRequest(JobRequest):
 class FreezeRequest(JobRequest):
     """Freeze one signature at one batch size; the outputs are a graph and a `FrozenSignature`."""
 
-    VERSION = 22
+    VERSION = 25
     INPUTS = ModelInput
     OUTPUTS = (GRAPH, CONFIG, SIGNATURE, STATE)
 

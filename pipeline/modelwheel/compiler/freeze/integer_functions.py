@@ -9,6 +9,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import tensorflow as tf
 
+from ..stablehlo.canonical import canonical_form
+from ..stablehlo.xla_module import call_module
+
 _BYTES = (tf.int8, tf.uint8)
 _GATHERS = frozenset({("Gather", 1), ("GatherV2", 1), ("GatherNd", 1)})
 """Where an index that no integer can be is no better than another one out of range."""
@@ -19,8 +22,8 @@ class Operation:
     """A node of a graph."""
 
     node: Any
-    constants: Mapping[str, Any]
-    """The constants of its body, by name."""
+    nodes: Mapping[str, Any]
+    """All of its body, by name."""
     readers: Collection[tuple[str, int]]
     """The operations that read it, and as which of their inputs."""
 
@@ -29,9 +32,21 @@ class Operation:
         return tf.dtypes.as_dtype(self.node.attr[attribute].type)
 
     def constant(self, position: int) -> np.ndarray[Any, Any] | None:
-        """An input, if it is a constant."""
-        node = self.constants.get(self.node.input[position].partition(":")[0])
-        return None if node is None else np.asarray(tf.make_ndarray(node.attr["value"].tensor))
+        """An input, if it is a constant; variables are read as copies, which may be reshaped."""
+        return self._constant(self.node.input[position])
+
+    def _constant(self, tensor: str) -> np.ndarray[Any, Any] | None:
+        node = self.nodes.get(tensor.partition(":")[0])
+        if node is None:
+            return None
+        if node.op == "Const":
+            return np.asarray(tf.make_ndarray(node.attr["value"].tensor))
+        if node.op == "Identity":
+            return self._constant(node.input[0])
+        if node.op == "Reshape":
+            values, shape = map(self._constant, node.input[:2])
+            return None if values is None or shape is None else values.reshape(shape)
+        return None
 
 
 @dataclass(frozen=True)
@@ -166,7 +181,40 @@ _CASTS: Mapping[Any, Callable[[Any], Any]] = {
     tf.uint64: _to_uint64,
 }
 
+_ROWS = 7919
+_PRODUCT = f"""\
+module {{{{
+  func.func public @main(%x: tensor<{_ROWS}x{{k}}xi8>, %w: tensor<{{k}}x{{n}}xi8>) -> tensor<{_ROWS}x{{n}}xi32> {{{{
+    %y = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<{_ROWS}x{{k}}xi8>, tensor<{{k}}x{{n}}xi8>) -> tensor<{_ROWS}x{{n}}xi32>
+    return %y : tensor<{_ROWS}x{{n}}xi32>
+  }}}}
+}}}}
+"""
+"""Canonical forms need known shapes. So many rows become any number of them afterwards."""
+
+
+def _product(operation: Operation) -> Written | None:
+    """A product of 8-bit integers with a matrix of constants is that of a module, whose bytes are kept (`kept_bytes`)."""
+    node, weights = operation.node, operation.constant(1)
+    types = [operation.type(name) for name in ("Ta", "Tb", "Tout")]
+    if types != [tf.int8, tf.int8, tf.int32] or node.attr["adj_x"].b or node.attr["adj_y"].b:
+        return None
+    if weights is None or weights.ndim != 2 or 0 in weights.shape:
+        return None
+    k, n = weights.shape
+    kept = canonical_form(_PRODUCT.format(k=k, n=n), constants=[1])
+    text = kept.replace(f"tensor<{_ROWS}x", "tensor<?x")
+
+    def build(x: Any, w: Any) -> Any:
+        flat = tf.reshape(x, [-1, k])
+        (sums,) = call_module(text, [flat, tf.reshape(w, [k, n])], [("int32", (None, n))])
+        return tf.reshape(sums, tf.concat([tf.shape(x)[:-1], [n]], 0))
+
+    return Written(build, (k, n))
+
+
 FUNCTIONS: Mapping[str, _Write] = {
+    "BatchMatMulV3": _product,
     "Cast": _cast,
     "ClipByValue": _clip,
     "LeftShift": _shift,

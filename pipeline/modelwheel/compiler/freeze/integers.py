@@ -42,15 +42,18 @@ def keep_integers(graph_def: Any) -> None:
         if not concerned:
             continue
         varying = _varying(body)
-        constants = {node.name: node for node in nodes_of(body) if node.op == "Const"}
+        nodes = {node.name: node for node in nodes_of(body)}
         readers = _readers(body)
         for node in concerned:
             if node.name not in varying:
                 continue
+            written = None
             if node.op in FUNCTIONS:
-                written = FUNCTIONS[node.op](Operation(node, constants, readers[node.name]))
-                if written is not None:
-                    functions.replace(body, node, written.build, written.distinct)
+                written = FUNCTIONS[node.op](Operation(node, nodes, readers[node.name]))
+            if written is not None:
+                functions.replace(body, node, written.build, written.distinct)
+            elif not _may_wrap(node):
+                continue
             elif node.op in _SQUARES or all(node_name(name) in varying for name in _data(node)):
                 _hide(body, node)
 
