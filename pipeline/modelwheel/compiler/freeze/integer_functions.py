@@ -195,10 +195,11 @@ module {{{{
 
 def _product(operation: Operation) -> Written | None:
     """A product of 8-bit integers with a matrix of constants is that of a module, whose bytes are kept (`kept_bytes`)."""
-    node, weights = operation.node, operation.constant(1)
+    node = operation.node
     types = [operation.type(name) for name in ("Ta", "Tb", "Tout")]
     if types != [tf.int8, tf.int8, tf.int32] or node.attr["adj_x"].b or node.attr["adj_y"].b:
         return None
+    weights = operation.constant(1)
     if weights is None or weights.ndim != 2 or 0 in weights.shape:
         return None
     k, n = weights.shape
