@@ -181,7 +181,7 @@ _CASTS: Mapping[Any, Callable[[Any], Any]] = {
     tf.uint64: _to_uint64,
 }
 
-_ROWS = 7919
+_ROWS = 2**31 - 1
 _PRODUCT = f"""\
 module {{{{
   func.func public @main(%x: tensor<{_ROWS}x{{k}}xi8>, %w: tensor<{{k}}x{{n}}xi8>) -> tensor<{_ROWS}x{{n}}xi32> {{{{
@@ -190,7 +190,7 @@ module {{{{
   }}}}
 }}}}
 """
-"""Canonical forms need known shapes. So many rows become any number of them afterwards."""
+"""Canonical forms need known shapes. So many rows, which no weights have, become any number of them afterwards."""
 
 
 def _product(operation: Operation) -> Written | None:
