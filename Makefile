@@ -31,7 +31,7 @@ scale-demo: $(VENV)/complete
 	@$(BIN)/python -m tests.scale.demo $(SCALE)
 
 # The reference set against other runtimes, which are installed for it. BENCH="--help" lists what can be chosen;
-# BENCH="--page" writes docs/benchmarks.md, its plots and README's table.
+# BENCH="--page" writes docs/benchmarks.md, its plots and README's table; "--page --resume" goes on where that was stopped.
 bench: $(VENV)/complete
 	@$(BIN)/python -m pip install --quiet --editable ".[all,bench]" --group dev
 	@$(BIN)/python -m tests.bench $(BENCH)

@@ -11,7 +11,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -252,7 +252,14 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         help="measure all models at x86-64-v3 and the highest level, there also with two threads, then write "
         "docs/benchmarks.md, its plots and README's table",
     )
+    parser.add_argument(
+        "--resume",
+        action="store_true",
+        help="with --page, go on from what was measured on this machine before it was interrupted",
+    )
     options = parser.parse_args(arguments)
+    if options.resume and not options.page:
+        parser.error("--resume needs --page")
     if options.page and (options.models or options.quick or options.rows):
         parser.error("--page needs all models and rows")
     return options
@@ -267,22 +274,45 @@ def levels_of(options: argparse.Namespace) -> list[str]:
     return [here, *second]
 
 
-def measure(names: Sequence[str], options: argparse.Namespace, work: Path) -> Iterator[Compared]:
-    """Measures all models at all levels, then those that are plotted with more numbers of rows."""
+def measure(
+    names: Sequence[str], options: argparse.Namespace, work: Path, known: Sequence[Compared] = ()
+) -> Iterator[Compared]:
+    """Measures all models at all levels, then those that are plotted with more numbers of rows, but for what is known."""
     settings = Settings(threads=options.threads, seconds=options.seconds)
     rows_of: dict[str, Sequence[int]] = {
         name: options.rows or (QUICK[name] if options.quick else SET[name].timed) for name in names
     }
     levels = levels_of(options)
     with TemporaryDirectory(prefix="copies-", dir=work) as copies:
+
+        def left(
+            rows_of: Mapping[str, Sequence[int]], level: str, own: Settings
+        ) -> Iterator[Compared]:
+            wanted = {
+                name: rows
+                for name, rows in rows_of.items()
+                if not is_known(known, name, level, own.threads, rows)
+            }
+            if wanted:
+                yield from run(wanted, level, own, work, Path(copies))
+
         for level in levels:
-            yield from run(rows_of, level, settings, work, Path(copies))
+            yield from left(rows_of, level, settings)
         if options.page:
-            two = replace(settings, threads=2)
-            yield from run(rows_of, levels[0], two, work, Path(copies))
+            yield from left(rows_of, levels[0], replace(settings, threads=2))
             stairs: dict[str, Sequence[int]] = dict.fromkeys(PLOTTED, STAIRS)
-            steady = replace(settings, as_programs=False)
-            yield from run(stairs, levels[0], steady, work, Path(copies))
+            yield from left(stairs, levels[0], replace(settings, as_programs=False))
+
+
+def is_known(
+    known: Iterable[Compared], name: str, level: str, threads: int, rows: Sequence[int]
+) -> bool:
+    """Whether a model was measured in this way with all these numbers of rows."""
+    return any(
+        (one.model, one.level, one.threads) == (name.replace("_", "-"), level, threads)
+        and {*rows} <= {case.rows for case in one.cases}
+        for one in known
+    )
 
 
 def main(arguments: Sequence[str]) -> Benchmark:
@@ -300,8 +330,12 @@ def main(arguments: Sequence[str]) -> Benchmark:
         options.json = work / "page.json"
     make_models(names, work)
     benchmark = Benchmark(machine=describe_machine(), models=())
+    if options.resume and options.json.exists():
+        before = Benchmark.load(options.json)
+        if before.machine.cpu == benchmark.machine.cpu:
+            benchmark = before
     level = None
-    for compared in measure(names, options, work):
+    for compared in measure(names, options, work, benchmark.models):
         if compared.level != level:
             level = compared.level
             print_machine(OUT, benchmark.machine, [compared])
