@@ -76,6 +76,18 @@ MODELWHEEL_INLINE Vector<T, Lanes> splat(T value) {
   return value - Vector<T, Lanes>{};
 }
 
+/// The elements of a vector as another type. GCC has the builtin from version 9 on.
+template <class To, int Lanes, class From>
+MODELWHEEL_INLINE Vector<To, Lanes> cast_lanes(const From &from) {
+#if defined(__clang__) || __GNUC__ >= 9
+  return __builtin_convertvector(from, Vector<To, Lanes>);
+#else
+  Vector<To, Lanes> to{};
+  for (int i = 0; i < Lanes; ++i) to[i] = static_cast<To>(from[i]);
+  return to;
+#endif
+}
+
 /// Makes the compiler keep a value in a register.
 template <class V>
 MODELWHEEL_INLINE void pin([[maybe_unused]] V &value) {

@@ -67,9 +67,9 @@ MODELWHEEL_INLINE Vector<To, Lanes> converted(From x) {
 #endif
     constexpr bool kSigned = kHasSign<To> && kHasSign<Element>;
     using Between = typename Middle<kSigned>::Type;
-    return __builtin_convertvector(__builtin_convertvector(x, Vector<Between, Lanes>), Vector<To, Lanes>);
+    return cast_lanes<To, Lanes>(cast_lanes<Between, Lanes>(x));
   } else {
-    return __builtin_convertvector(x, Vector<To, Lanes>);
+    return cast_lanes<To, Lanes>(x);
   }
 }
 
@@ -140,7 +140,7 @@ MODELWHEEL_INLINE Vector<std::int32_t, Lanes> nearest(Vector<float, Lanes> x) {
 #if defined(__SSE2__)
   if constexpr (Lanes == 4) return reinterpret_cast<Whole>(_mm_cvtps_epi32(x));
 #endif
-  return __builtin_convertvector(rounded_even<Lanes>(x), Whole);
+  return cast_lanes<std::int32_t, Lanes>(rounded_even<Lanes>(x));
 }
 
 }  // namespace modelwheel::MODELWHEEL_LEVEL

@@ -167,7 +167,7 @@ template <class Isa, int Lanes>
 MODELWHEEL_INLINE void pack_lanes(const std::int8_t *from, typename Isa::Left *to) {
   Vector<std::int8_t, Lanes> lanes = load<std::int8_t, Lanes>(from);
   if constexpr (Isa::kMoved) lanes ^= splat<std::int8_t, Lanes>(-128);
-  store<typename Isa::Left, Lanes>(to, __builtin_convertvector(lanes, Vector<typename Isa::Left, Lanes>));
+  store<typename Isa::Left, Lanes>(to, cast_lanes<typename Isa::Left, Lanes>(lanes));
 }
 
 /// Neighbouring bytes as the instructions read them. The last vector may overlap the one before.
