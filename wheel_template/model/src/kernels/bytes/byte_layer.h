@@ -42,7 +42,7 @@ struct CodeSums {
       MODELWHEEL_UNROLL
       for (int k = 0; k < Code::kReads; ++k) in[k + 1] = reads[k].first + (row + i) * reads[k].step;
       char *const out = write.first + (row + i) * write.step;
-      std::int64_t j = columns<kVector, kCount>(in, out, part.begin, part.end);
+      [[maybe_unused]] std::int64_t j = columns<kVector, kCount>(in, out, part.begin, part.end);
       if constexpr (kVector != kQuarter && Code::kColumns % kVector >= kQuarter)
         j = columns<kQuarter, 1>(in, out, j, part.end);
       if constexpr (Code::kColumns % kQuarter != 0) columns<1, 1>(in, out, j, part.end);
