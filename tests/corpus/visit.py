@@ -161,7 +161,8 @@ class Corpus:
         level = ("--level", host_levels()[-1].name)
         done = _run("bench", "--json", *level, *rows, str(spec), store=self._store(model))
         if done.code:
-            return result.model_copy(update={"untimed": done.err.strip() or "no message"})
+            *_, said = ["no message", *done.err.splitlines()]
+            return result.model_copy(update={"untimed": said.removeprefix("error: ")})
         benchmark = Benchmark.model_validate_json(done.out)
         return result.model_copy(update={"benchmark": benchmark})
 
