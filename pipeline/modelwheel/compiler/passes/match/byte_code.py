@@ -159,8 +159,10 @@ class ByteCode:
     def _between(self, number: int) -> tuple[int, float, float] | None:
         """The value that was clamped to this one, with the limits, if these are integers."""
         below = self.code.values[number]
-        above = self.code.values[below.operands[0]] if below.opcode == "minimum" else below
-        if above.opcode != "maximum" or above is below:
+        if below.opcode != "minimum":
+            return None
+        above = self.code.values[below.operands[0]]
+        if above.opcode != "maximum":
             return None
         limits = [self._integer(one.operands[1]) for one in (above, below)]
         if limits[0] is None or limits[1] is None:

@@ -150,7 +150,7 @@ class DepthwiseQuads {
     }
   }
 
-  /// The same with the weights of all taps in registers.
+  /// A line of outputs of one quad in each of few lines, whose weights stay in registers.
   template <int Taps>
   void compute_taps(const std::uint32_t *quads, std::int64_t next, Sums more, std::int32_t *out) const {
     const std::int64_t features = c_.in_features, count = axes_.axis[2].out_size;
