@@ -150,8 +150,9 @@ class Corpus:
         )
         built = json.loads(done.out)[0] if done.out.startswith("[") else {}
         if done.code or not built.get("wheel"):
-            said = [*built.get("errors", ()), *done.err.splitlines(), "no message"]
-            return result.model_copy(update={"refusal": str(said[0]).removeprefix("error: ")})
+            messages = (error["message"] for error in built.get("errors", ()))
+            said, *_ = [*messages, *done.err.splitlines(), "no message"]
+            return result.model_copy(update={"refusal": said.removeprefix("error: ")})
         size = Path(built["wheel"]).stat().st_size
         return result.model_copy(update={"megabytes_of_wheel": round(size / 1e6, 1)})
 

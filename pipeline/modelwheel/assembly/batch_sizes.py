@@ -20,7 +20,7 @@ from .splits import Cost, lowest_times
 SIZING_ROWS = 16
 """The rows of the program from which sizes are decided."""
 
-CHOICE_VERSION = 2
+CHOICE_VERSION = 3
 """Raised when other sizes may follow from the same program; part of a key."""
 
 _SETS: Sequence[tuple[int, ...]] = (

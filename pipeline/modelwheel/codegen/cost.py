@@ -53,7 +53,9 @@ class _Model:
     weights_again: float = 0.5  # 2026-11-26
     """Part of that time in later iterations of a loop, which find them in a nearer cache."""
     far_bytes_per_nanosecond: float = 3.0  # 2026-11-26
-    """In addition, for bytes beyond the second-level cache."""
+    """In addition, for bytes of constants beyond the second-level cache."""
+    far_activations_per_nanosecond: float = 12.0  # 2026-11-26
+    """Likewise for other bytes, which steps read and write in order: the CPU fetches them before they are needed."""
     cache_bytes: int = 1 << 20  # 2026-11-22
     """A step with so many bytes finds all of them in the cache,"""
     far_bytes: int = 4 << 20  # 2026-11-22
@@ -130,7 +132,7 @@ def _parts(program: Program, rows: float = 1.0) -> Iterator[tuple[Step, int, _Pa
         looked_up, weights = (rows * read, 0) if tables else (0.0, read)
         operations = rows * step.operations
         activations = rows * sum(size for is_constant, size in sizes if not is_constant)
-        far_rows = times * (activations * _far_part(activations) + looked_up * far_constants)
+        far_activations = times * activations * _far_part(activations)
         far_weights = weights * (far_constants + (times - 1) * _far_part(weights))
         near_weights = weights * (1 + (times - 1) * _MODEL.weights_again)
         yield (
@@ -139,7 +141,8 @@ def _parts(program: Program, rows: float = 1.0) -> Iterator[tuple[Step, int, _Pa
             _Parts(
                 times * operations / _MODEL.operations_per_nanosecond
                 + times * (activations + looked_up) / _MODEL.bytes_per_nanosecond
-                + far_rows / _MODEL.far_bytes_per_nanosecond,
+                + far_activations / _MODEL.far_activations_per_nanosecond
+                + times * looked_up * far_constants / _MODEL.far_bytes_per_nanosecond,
                 near_weights / _MODEL.weights_per_nanosecond
                 + far_weights / _MODEL.far_bytes_per_nanosecond,
             ),

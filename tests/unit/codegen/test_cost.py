@@ -117,6 +117,25 @@ def test_iterations_read_weights_again_that_the_cache_does_not_hold(
     assert cost_of_a_row(1) / cost_of_a_row(16) > ratio
 
 
+def test_weights_beyond_the_cache_cost_more_than_what_steps_pass_on() -> None:
+    """Steps read and write that in order; the input product of an LSTM took 17 times less than was estimated."""
+
+    def cost(kind: str, columns: int) -> float:
+        product = dot(dense((1, 512), 0), dense((512, columns), 1), dense((1, columns), 2))
+        size = 512 * columns * 4
+        program = matmul_program()
+        allocations = (
+            a.model_copy(update={"kind": kind, "size": size}) if a.index == 1 else a
+            for a in program.allocations
+        )
+        changed = {"allocations": tuple(allocations), "steps": (product,)}
+        return estimate_cost(program.model_copy(update=changed))
+
+    near, far = 128, 8192
+    assert cost("constant", near) < cost("output", near)
+    assert cost("constant", far) > 2 * cost("output", far)
+
+
 def test_each_iteration_costs_its_steps_and_weights() -> None:
     """Weights that a cache holds cost less in later iterations, but something."""
 
