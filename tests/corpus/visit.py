@@ -10,6 +10,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -151,7 +152,7 @@ class Corpus:
         built = json.loads(done.out)[0] if done.out.startswith("[") else {}
         if done.code or not built.get("wheel"):
             messages = (error["message"] for error in built.get("errors", ()))
-            said, *_ = [*messages, *done.err.splitlines(), "no message"]
+            said = next(chain(messages, done.err.splitlines()), "no message")
             return result.model_copy(update={"refusal": said.removeprefix("error: ")})
         size = Path(built["wheel"]).stat().st_size
         return result.model_copy(update={"megabytes_of_wheel": round(size / 1e6, 1)})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -174,3 +175,19 @@ def test_an_onnx_file_with_weights_beside_it_is_a_peer(
     cell = compared.cases[0].cell("onnxruntime")
     assert cell is not None
     assert cell.ratio is not None, cell.error
+
+
+def test_a_model_of_keras_is_exported_for_the_others(
+    modelwheel: Modelwheel, tmp_path: Path
+) -> None:
+    file = tmp_path / "net.h5"
+    script = (
+        "import sys, keras as k; k.Sequential([k.Input((8,)), k.layers.Dense(4)]).save(sys.argv[1])"
+    )
+    subprocess.run([sys.executable, "-c", script, file], check=True, capture_output=True)
+    done = modelwheel("bench", file, "--seconds", "0.05", "--batch-size", "2", "--json")
+    (compared,) = Benchmark.model_validate(done.json).models
+    for kind in ("onnxruntime", "litert", "tensorflow", "xla"):
+        cell = compared.cases[0].cell(kind)
+        assert cell is not None, compared.sides
+        assert cell.ratio is not None, cell.error

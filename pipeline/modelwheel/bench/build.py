@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from ..engine.build import BuildOptions, BuildResult, build
@@ -14,6 +15,7 @@ from ..request import Request
 from ..source import fetch as source
 from ..store.store import Store
 from .compare import FORMATS, Contender
+from .peers import EXPORTED_FORMATS, export_peers
 
 
 class _Stopwatch(SilentReporter):
@@ -31,12 +33,34 @@ class _Stopwatch(SilentReporter):
 
 
 def build_contenders(
-    requests: Sequence[Request], store: Store, options: BuildOptions, reporter: Reporter
+    requests: Sequence[Request],
+    store: Store,
+    options: BuildOptions,
+    reporter: Reporter,
+    exported: Path | None = None,
 ) -> list[tuple[BuildResult, Contender | None]]:
-    """Builds wheels; each contender has what a spec knows. None where the build failed."""
+    """Builds wheels; each contender has what a spec knows. None where the build failed.
+
+    Args:
+        requests: What is built.
+        store: Results of steps.
+        options: See `build`.
+        reporter: Receives what happens.
+        exported: A directory for files that models of TensorFlow's are exported to for other runtimes; by default there
+            are none.
+    """
     stopwatch = _Stopwatch()
     results = build(requests, store, options, Several(reporter, stopwatch))
-    return [(result, _contender(result, store, stopwatch)) for result in results]
+    contenders = []
+    for result in results:
+        contender = _contender(result, store, stopwatch)
+        reading = reading_of(result.request.spec.origin, result.request.spec.interface_order)
+        if contender is not None and exported is not None and reading.format in EXPORTED_FORMATS:
+            directory = exported / result.request.name
+            files, failures = export_peers(result.request, store, options.sandbox, directory)
+            contender = replace(contender, files={**files, **contender.files}, failures=failures)
+        contenders.append((result, contender))
+    return contenders
 
 
 def _contender(result: BuildResult, store: Store, stopwatch: _Stopwatch) -> Contender | None:

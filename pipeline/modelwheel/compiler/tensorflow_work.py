@@ -13,7 +13,15 @@ from packaging.version import Version
 
 from ..errors import EnvironmentProblemError, UnsupportedProgramError
 from ..versions import TENSORFLOW_VERSION
-from ..workers.jobs import FreezeJob, GraphJob, InspectJob, Job, SizingJob, SupportedJob
+from ..workers.jobs import (
+    ExportJob,
+    FreezeJob,
+    GraphJob,
+    InspectJob,
+    Job,
+    SizingJob,
+    SupportedJob,
+)
 from .xla import descriptors
 
 _MODULES = (
@@ -77,6 +85,10 @@ class TensorFlowWork:
             from . import sizing
 
             sizing.run(job)
+        elif isinstance(job, ExportJob):
+            from . import export
+
+            export.run(job)
         elif isinstance(job, SupportedJob):
             from . import supported
 

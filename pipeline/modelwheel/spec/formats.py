@@ -23,6 +23,7 @@ class Libraries(NamedTuple):
     inspect: str = "TensorFlow"
     freeze: str = "TensorFlow"
     reference: str = "TensorFlow"
+    export: str = "TensorFlow"
 
 
 _TENSORFLOW = Libraries()

@@ -34,6 +34,9 @@ KERNELS, PROGRAM, CONSTANTS = "kernels.o", "program.json", "constants.bin"
 SIZING = "sizing.json"
 """The output of compiling for several rows to decide batch sizes: a `Sizing`."""
 
+EXPORTED = ("saved_model.pb", "model.tflite", "model.onnx")
+"""The outputs of exporting beside `Exported`; empty files where a converter failed."""
+
 PASSES = "passes.txt"
 """The output of compiling for a reader: the graph after each pass, one after the other."""
 
@@ -207,6 +210,34 @@ class Sizing(JsonRecord):
     program: Program | None = None
     refusal: str = ""
     """Why there is none, if the model can be compiled for one row at most."""
+
+
+class ExportRequest(JobRequest):
+    """Write one signature as files for other runtimes; the outputs are these and an `Exported`."""
+
+    VERSION = 1
+    INPUTS = ModelInput
+    OUTPUTS = (*EXPORTED, "exported.json")
+
+    freezing: FreezeRequest
+
+    @property
+    def reading(self) -> Reading:
+        """How the model is read."""
+        return self.freezing.reading
+
+    def job(self, model: Path, out: Path) -> ExportJob:
+        """The job for one model; outputs go into the empty directory `out`."""
+        return ExportJob(request=self, inputs=ModelInput(model=model), out=out)
+
+
+class Exported(JsonRecord):
+    """What became of a model that was to be exported."""
+
+    FILE: ClassVar[str] = "exported.json"
+
+    failures: Mapping[str, str] = {}
+    """Why there is no such file, by its name in `EXPORTED`."""
 
 
 class Padding(JsonRecord):
@@ -385,6 +416,14 @@ class SizingJob(_Job):
         return FreezeJob(request=self.request.freezing, inputs=self.inputs, out=self.out)
 
 
+class ExportJob(_Job):
+    """See `ExportRequest`."""
+
+    kind: Literal["export"] = "export"
+    request: ExportRequest
+    inputs: ModelInput
+
+
 class SupportedJob(_Job):
     """See `SupportedRequest`."""
 
@@ -394,7 +433,14 @@ class SupportedJob(_Job):
 
 
 Job: TypeAlias = (
-    InspectJob | FreezeJob | CompileJob | PassesJob | SizingJob | ReferenceJob | SupportedJob
+    InspectJob
+    | FreezeJob
+    | CompileJob
+    | PassesJob
+    | SizingJob
+    | ExportJob
+    | ReferenceJob
+    | SupportedJob
 )
 
 _JOB: TypeAdapter[Job] = TypeAdapter(Annotated[Job, Field(discriminator="kind")])

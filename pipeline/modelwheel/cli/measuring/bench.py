@@ -73,7 +73,8 @@ def bench(
 ) -> None:
     """Time a wheel and other runtimes in turn: ONNX Runtime, OpenVINO, LiteRT, TensorFlow, XLA's jit.
 
-    Those that are installed and read a file of the model take part; a spec's own SavedModel or ONNX file needs no --peer.
+    Those that are installed and read a file of the model take part. A spec's own SavedModel or ONNX file needs no --peer; models of TensorFlow's
+    and Keras's are exported, as far as TensorFlow's converter and tf2onnx can.
     With --batch-size, the numbers of rows; by default every compiled batch size.
     """
     extras.require("build", "`modelwheel bench`", advise="compile")
@@ -152,7 +153,9 @@ def _contender(
     out = scratch / "dist"
     require_for_build(requests, store, "wheel", scratch)
     options = BuildOptions(out, sandbox, limits=load_config().limits)
-    ((result, contender),) = build_contenders(requests, store, options, display)
+    ((result, contender),) = build_contenders(
+        requests, store, options, display, scratch / "exported"
+    )
     for _, error in result.errors:
         raise error
     assert contender is not None

@@ -197,12 +197,12 @@ class _AfterInspect(ModelStep, JobStep):
         return (f"{self.request.name}/inspect",)
 
     def key_inputs(self, store: Store, records: Records) -> Mapping[str, Any]:
-        return self._asked(store, records).key_inputs(model=self.tree)
+        return self.asked(store, records).key_inputs(model=self.tree)
 
     def job(self, workspace: Workspace, out: Path) -> Job:
-        return self._asked(workspace.store, workspace.records).job(workspace.model, out)
+        return self.asked(workspace.store, workspace.records).job(workspace.model, out)
 
-    def _asked(self, store: Store, records: Records) -> _Asked:
+    def asked(self, store: Store, records: Records) -> _Asked:
         """The request to the worker."""
         inspection = read_inspection(store, records[self.needs[0]])
         signature = inspection.signature(self.request.spec.model.serving_key)
