@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import TypeAlias
 
 import numpy as np
@@ -143,6 +144,7 @@ class Builder:
         self._prologue: list[str] = []
         self._arguments: list[tuple[str, str, str | Array]] = []
         self._weights: dict[int, tuple[Array, str]] = {}
+        self._contents: dict[tuple[str, bytes], str] = {}
         self._views: dict[tuple[int, tuple[int, ...]], tuple[Array, Array]] = {}
         self._transposed: dict[tuple[str, tuple[int, ...]], str] = {}
         self._location = ""
@@ -336,16 +338,21 @@ class Builder:
         )
         return f' loc("{escaped}")'
 
+    def _weight(self, array: Array, kind: str) -> str:
+        """An argument: exporters that write a step of a loop after the other give each its own copy of what it reads."""
+        key = (kind, sha256(np.ascontiguousarray(array).view(np.uint8).data).digest())
+        if key not in self._contents:
+            name = self._contents[key] = f"%arg{len(self._arguments)}"
+            stored = array.astype(types.STORED.get(array.dtype, array.dtype), copy=False)
+            self._arguments.append((name, kind, stored))
+            self._weights[id(array)] = (array, name)  # kept, so that its id stays its own
+        return self._contents[key]
+
     def _constant(self, array: Array) -> str:
         kind = types.tensor(array.dtype, array.shape)
         if array.size > _WEIGHT:
-            key = id(array)
-            if key not in self._weights:
-                name = f"%arg{len(self._arguments)}"
-                stored = array.astype(types.STORED.get(array.dtype, array.dtype), copy=False)
-                self._arguments.append((name, kind, stored))
-                self._weights[key] = (array, name)  # kept, so that its id stays its own
-            return self._weights[key][1]
+            known = self._weights.get(id(array))
+            return self._weight(array, kind) if known is None else known[1]
         identity_ = (kind, array.shape, array.tobytes())
         if identity_ not in self._constants:
             name = self._constants[identity_] = self._fresh()
