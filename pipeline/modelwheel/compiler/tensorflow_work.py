@@ -19,6 +19,7 @@ from ..workers.jobs import (
     GraphJob,
     InspectJob,
     Job,
+    QuantizeJob,
     SizingJob,
     SupportedJob,
 )
@@ -85,6 +86,10 @@ class TensorFlowWork:
             from . import sizing
 
             sizing.run(job)
+        elif isinstance(job, QuantizeJob):
+            from . import quantize
+
+            quantize.run(job)
         elif isinstance(job, ExportJob):
             from . import export
 

@@ -167,6 +167,16 @@ RelativePath = Annotated[
 """A path below the directory of the spec, of a repository or of an archive."""
 
 
+def _check_samples(path: str) -> str:
+    if not path.endswith(".npz"):
+        raise mistake(f"'{path}' is not an .npz file", "Write it with numpy.savez(FILE, **inputs)")
+    return path
+
+
+SamplesPath = Annotated[RelativePath, AfterValidator(_check_samples)]
+"""A file with rows of real data, an array for each input."""
+
+
 HUGGING_FACE_FIX = (
     "Write `huggingface: OWNER/NAME`, `commit`, and the .onnx file as `path`; a model without one is "
     "exported by optimum-cli export onnx --model OWNER/NAME DIRECTORY"

@@ -24,6 +24,7 @@ class Libraries(NamedTuple):
     freeze: str = "TensorFlow"
     reference: str = "TensorFlow"
     export: str = "TensorFlow"
+    quantize: str = "TensorFlow"
 
 
 _TENSORFLOW = Libraries()
@@ -74,7 +75,7 @@ FORMATS: Mapping[str, Format] = {
         (".onnx",),
         Directory("an ONNX model", "*.onnx"),
         frozenset({"constants"}),
-        Libraries(inspect="onnx", reference="ONNX Runtime"),
+        Libraries(inspect="onnx", reference="ONNX Runtime", quantize="ONNX Runtime"),
         article="an",
     ),
     "pytorch": Format(

@@ -383,8 +383,9 @@ class Spec(Section):
         """Where the model comes from, with paths below the spec's directory."""
         own = DirectorySource(directory=self.model.saved_model)
         source = (self.source or own).resolve(self.directory).holding(self._held)
-        samples = self.verify.samples
-        return source.with_extras(ExtraFile(samples)) if samples else source
+        compute = self.package.compute
+        samples = filter(None, {self.verify.samples, compute.samples if compute else None})
+        return source.with_extras(*map(ExtraFile, sorted(samples)))
 
     @property
     def license_texts(self) -> Mapping[str, bytes]:

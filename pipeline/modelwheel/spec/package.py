@@ -11,6 +11,7 @@ from pydantic import AfterValidator, Field, StrictBool, StrictStr, ValidationInf
 from ..util.names import NameSet, UnsafePathError
 from ..util.trees import read_below
 from ..util.words import nearest_word
+from .compute import ComputeSection
 from .fields import Label, Line, Mistake, RelativePath, Section, mistake, mistakes, unique
 from .sources.addresses import check_url
 
@@ -127,6 +128,13 @@ class PackageSection(Section):
         default="float32",
         description="How the library stores large float32 weights. `float16` and `int8` (with a scale for each channel) make "
         "the file smaller, and change results; they are expanded when the library is loaded.",
+    )
+
+    compute: ComputeSection | None = Field(
+        default=None,
+        # Digests of specs are compared with those of releases: one that does not say it stays as it was.
+        exclude_if=lambda section: section is None,
+        description="Which layers compute with 8-bit integers. Omitted: all compute as the model says.",
     )
 
     interfaces: Annotated[

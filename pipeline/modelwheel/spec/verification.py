@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated
 
-from pydantic import AfterValidator, Field, StrictFloat, StrictInt, field_validator
+from pydantic import AfterValidator, Field, StrictFloat, StrictInt
 
 from .batching import MAX_BATCH_SIZE
-from .fields import GivenName, RelativePath, Section, mistake
+from .fields import GivenName, SamplesPath, Section, mistake
 
 _Bound = Annotated[StrictFloat, Field(ge=0)]
 
@@ -64,21 +64,12 @@ class VerifySection(Section):
         description="[low, high] of random inputs, by name, or of some columns (`x[3]`, `x[4:6]`, along the last axis). "
         "Omitted: what follows from the model.",
     )
-    samples: RelativePath | None = Field(
+    samples: SamplesPath | None = Field(
         default=None,
         description="An .npz file with real rows, an array for each input, at a path of the source: used "
         "instead of random inputs.",
         examples=["samples.npz"],
     )
-
-    @field_validator("samples")
-    @classmethod
-    def _check_samples(cls, path: str | None) -> str | None:
-        if path is not None and not path.endswith(".npz"):
-            raise mistake(
-                f"'{path}' is not an .npz file", "Write it with numpy.savez(FILE, **inputs)"
-            )
-        return path
 
     def tolerance_of(self, output: str) -> Tolerance:
         """The tolerance of an output: its own where given, else the common one."""

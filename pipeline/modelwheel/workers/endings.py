@@ -38,7 +38,13 @@ _ADDED_TO_ITSELF = re.compile(
 """XLA takes what is added to a counter for a constant (xla/hlo/analysis/while_loop_analysis.cc,
 `MatchLoopRangeWithKnownValues`)."""
 
-_DONE = {"inspect": "read", "freeze": "converted", "export": "exported", "reference": "evaluated"}
+_DONE = {
+    "inspect": "read",
+    "freeze": "converted",
+    "export": "exported",
+    "quantize": "quantised",
+    "reference": "evaluated",
+}
 """What the jobs do with a model."""
 
 _NAMED, _NAME_LENGTH = 3, 200

@@ -7,11 +7,11 @@ in `modelwheel.workers.protocol`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationInfo, field_validator
 
@@ -19,6 +19,7 @@ from ..levels import Level
 from ..model.frozen_signature import CONFIG, GRAPH, SIGNATURE, STATE
 from ..model.fusions.registry import Provider
 from ..model.inspection import INSPECTION, ColumnValues, Mask, Shape, Table, ValidValues
+from ..model.quantization import QUANTIZATION, QuantizedLayer
 from ..model.readings import Reading, SavedModelReading
 from ..model.reference_result import ARRAYS, SUMMARY, TIMES, default_rows
 from ..model.supported_operations import SUPPORTED
@@ -27,6 +28,9 @@ from ..program.program import PROGRAM_VERSION, Program
 from ..util.records import JsonRecord
 from ..versions import TENSORFLOW_VERSION
 from .flags import Flags
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 KERNELS, PROGRAM, CONSTANTS = "kernels.o", "program.json", "constants.bin"
 """The outputs of compiling: an object file, the `Program` that calls its kernels, and its constants."""
@@ -86,6 +90,17 @@ class JobRequest(JsonRecord):
         return {**versions, **inputs, **self.model_dump(mode="json")}
 
 
+class LayersRequest(JobRequest):
+    """A request about a model whose layers may compute with 8-bit integers."""
+
+    layers: tuple[QuantizedLayer, ...] = ()
+    """Those that do."""
+
+    def with_layers(self, layers: Sequence[QuantizedLayer]) -> Self:
+        """The request with these layers."""
+        return self.model_copy(update={"layers": tuple(layers)})
+
+
 class InspectRequest(JobRequest):
     """Read a model without loading it; the output is an `Inspection`."""
 
@@ -101,10 +116,10 @@ class InspectRequest(JobRequest):
         return InspectJob(request=self, inputs=inputs, out=out)
 
 
-class FreezeRequest(JobRequest):
+class FreezeRequest(LayersRequest):
     """Freeze one signature at one batch size; the outputs are a graph and a `FrozenSignature`."""
 
-    VERSION = 26
+    VERSION = 27
     INPUTS = ModelInput
     OUTPUTS = (GRAPH, CONFIG, SIGNATURE, STATE)
 
@@ -187,6 +202,10 @@ class SizingRequest(JobRequest):
     """Without a batch, nothing is compiled."""
     compiling: CompileRequest
 
+    def with_layers(self, layers: Sequence[QuantizedLayer]) -> Self:
+        """The request with these layers of 8-bit integers."""
+        return self.model_copy(update={"freezing": self.freezing.with_layers(layers)})
+
     @property
     def reading(self) -> Reading:
         """How the model is read."""
@@ -231,6 +250,31 @@ class ExportRequest(JobRequest):
         return ExportJob(request=self, inputs=ModelInput(model=model), out=out)
 
 
+class QuantizeRequest(JobRequest):
+    """Choose the layers that compute with 8-bit integers, and their scales; the output is a `Quantization`."""
+
+    VERSION = 1
+    INPUTS = ModelInput
+    OUTPUTS = (QUANTIZATION,)
+
+    freezing: FreezeRequest
+    samples: str
+    """The file among the model's with rows of real data."""
+    most_changed: float
+    """Of the rows' decisions, the part that may change."""
+    most_error: float
+    """See `Quantization.errors`."""
+
+    @property
+    def reading(self) -> Reading:
+        """How the model is read."""
+        return self.freezing.reading
+
+    def job(self, model: Path, out: Path) -> QuantizeJob:
+        """The job for one model; outputs go into the empty directory `out`."""
+        return QuantizeJob(request=self, inputs=ModelInput(model=model), out=out)
+
+
 class Exported(JsonRecord):
     """What became of a model that was to be exported."""
 
@@ -247,10 +291,10 @@ class Padding(JsonRecord):
     value: float
 
 
-class ReferenceRequest(JobRequest):
+class ReferenceRequest(LayersRequest):
     """Evaluate one signature; the outputs are arrays and a `Reference`."""
 
-    VERSION = 29
+    VERSION = 30
     INPUTS = ModelInput
     OUTPUTS = (ARRAYS, SUMMARY, TIMES)
 
@@ -424,6 +468,14 @@ class ExportJob(_Job):
     inputs: ModelInput
 
 
+class QuantizeJob(_Job):
+    """See `QuantizeRequest`."""
+
+    kind: Literal["quantize"] = "quantize"
+    request: QuantizeRequest
+    inputs: ModelInput
+
+
 class SupportedJob(_Job):
     """See `SupportedRequest`."""
 
@@ -439,6 +491,7 @@ Job: TypeAlias = (
     | PassesJob
     | SizingJob
     | ExportJob
+    | QuantizeJob
     | ReferenceJob
     | SupportedJob
 )

@@ -7,23 +7,32 @@ once it has been judged.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from ...errors import UnsupportedModelError
 from ...model.inspection import Inspection
+from ...model.quantization import QuantizedLayer
 from ...model.readings import Reading
 from ...model.renames import arrange
+from ...spec.formats import FORMATS
 from ..loaded.guarded import GuardedModel, reading_errors
 from ..loaded.renamed import renamed
 
 if TYPE_CHECKING:
-    from ..loaded.base import LoadedModel
+    from ..loaded.base import Arrays, LoadedModel
+    from .onnx.onnx import OnnxModel
+    from .quantizing import FloatLayer, Quantizer
+
+_T = TypeVar("_T")
 
 DEFAULT_SIGNATURE = "serving_default"
 """The signature of formats whose models have one without a name."""
 
+_GRAPHS = ("graph_def", "keras", "saved_model")
+"""Formats whose models are graphs of TensorFlow's operations."""
 _FORMATS = ("graph_def", "keras", "onnx", "pytorch", "saved_model", "stablehlo")
 """Each has a folder, and in it a module of its name."""
 
@@ -70,7 +79,13 @@ def inspect(model: Path, reading: Reading) -> Inspection:
     return inspection.model_copy(update={"signatures": signatures})
 
 
-def load(model: Path, reading: Reading, key: str, names: Mapping[str, str]) -> LoadedModel:
+def load(
+    model: Path,
+    reading: Reading,
+    key: str,
+    names: Mapping[str, str],
+    layers: Sequence[QuantizedLayer] = (),
+) -> LoadedModel:
     """One signature, whose inputs and outputs have the names and the order of the interface.
 
     Args:
@@ -78,10 +93,81 @@ def load(model: Path, reading: Reading, key: str, names: Mapping[str, str]) -> L
         reading: How it is read.
         key: The signature.
         names: New names of inputs and outputs, by those in the model.
+        layers: Those that compute with 8-bit integers.
 
     Raises:
         UnsupportedModelError: It cannot be loaded, or has no such signature.
     """
+    if layers:
+        return open_quantizer(model, reading, key, names).load(layers)
+    return _with_names(_load(model, reading, key), reading, names)
+
+
+def open_quantizer(
+    model: Path,
+    reading: Reading,
+    key: str,
+    names: Mapping[str, str],
+    keep: Collection[str] = (),
+) -> OpenQuantizer:
+    """A signature whose layers can compute with 8-bit integers; see `load`.
+
+    Args:
+        model: The directory of the model.
+        reading: How it is read.
+        key: The signature.
+        names: New names of inputs and outputs, by those in the model.
+        keep: Functions whose layers stay as they are.
+
+    Raises:
+        UnsupportedModelError: Models of this format have no such layers.
+    """
+    loaded = _load(model, reading, key)
+    if reading.format == "onnx":
+        from .onnx.onnx_quantize import OnnxQuantizer
+
+        return OpenQuantizer(OnnxQuantizer(cast("OnnxModel", loaded)), reading, names)
+    if reading.format in _GRAPHS:
+        from .graph_layers import GraphQuantizer
+
+        return OpenQuantizer(GraphQuantizer(loaded, keep), reading, names)
+    raise UnsupportedModelError(
+        f"package.compute: layers of {FORMATS[reading.format].title} models stay as they are; export the model to ONNX, or "
+        "remove it from the spec"
+    )
+
+
+@dataclass(frozen=True)
+class OpenQuantizer:
+    """A `Quantizer` for what users of the model see: its names, in the order of the interface."""
+
+    quantizer: Quantizer
+    reading: Reading
+    names: Mapping[str, str]
+
+    def load(self, layers: Sequence[QuantizedLayer]) -> LoadedModel:
+        """The model with these layers of 8-bit integers."""
+        with reading_errors(self.reading):
+            quantized = self.quantizer.quantized(layers)
+        return _with_names(quantized, self.reading, self.names)
+
+    def layers(self, shapes: Mapping[str, tuple[int, ...]]) -> Sequence[FloatLayer]:
+        """See `Quantizer`."""
+        return self.quantizer.layers(self._own(shapes))
+
+    def data(self, inputs: Arrays, layers: Sequence[FloatLayer]) -> Mapping[str, Any]:
+        """See `Quantizer`."""
+        return self.quantizer.data(self._own(inputs), layers)
+
+    def _own(self, values: Mapping[str, _T]) -> dict[str, _T]:
+        old = {new: name for name, new in self.names.items()}
+        return {old.get(name, name): value for name, value in values.items()}
+
+
+def _load(model: Path, reading: Reading, key: str) -> LoadedModel:
     with reading_errors(reading):
-        loaded = of(reading).load(model, reading, key)
+        return of(reading).load(model, reading, key)
+
+
+def _with_names(loaded: LoadedModel, reading: Reading, names: Mapping[str, str]) -> LoadedModel:
     return renamed(GuardedModel(loaded, reading), names, reading.order)

@@ -29,7 +29,9 @@ from .frozen import FrozenGraph, freeze_graph
 def run(job: FreezeJob) -> None:
     """Writes the graph, its tf2xla Config and its signature."""
     request, out = job.request, job.out
-    loaded = formats.load(job.inputs.model, request.reading, request.signature, request.names)
+    loaded = formats.load(
+        job.inputs.model, request.reading, request.signature, request.names, request.layers
+    )
     shapes = static_shapes(loaded.info, request.shapes, request.batch)
     keep = [provider.name for provider in request.fusions]
     frozen = freeze_graph(

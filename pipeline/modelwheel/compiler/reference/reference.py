@@ -56,7 +56,9 @@ def run(job: ReferenceJob) -> None:
     """Writes the arrays, the summary, and how long the framework takes."""
     allow_one_thread()
     request = job.request
-    loaded = formats.load(job.inputs.model, request.reading, request.signature, request.names)
+    loaded = formats.load(
+        job.inputs.model, request.reading, request.signature, request.names, request.layers
+    )
     with kept_sessions():
         _write_reference(job, loaded)
     time_framework(loaded, request).save(job.out / TIMES)

@@ -31,17 +31,18 @@ def read_samples(
     batched: Sequence[str],
     padded: Mapping[str, Padding],
     orders: Orders = MappingProxyType({}),
+    field: str = "verify.samples",
 ) -> dict[str, Array]:
     """The arrays of a file, one for each input, whose rows are then on axis 0.
 
     In the file, inputs in `orders` have their axes as the model itself has them.
 
-    Axes with buckets may be shorter than in `shapes`: they are filled up.
+    Axes with buckets may be shorter than in `shapes`: they are filled up. Errors name the field of the spec.
 
     Raises:
         UnsupportedModelError: It is not such a file, or not one for this signature.
     """
-    arrays = _load(path)
+    arrays = _load(path, field)
     try:
         _require_names(arrays, signature)
         samples = {
@@ -61,7 +62,7 @@ def read_samples(
                 "it has less than 2 rows, which do not show whether rows are independent"
             )
     except ValueError as error:
-        raise _refuse(path, str(error)) from None
+        raise _refuse(path, str(error), field) from None
     return samples
 
 
@@ -146,13 +147,13 @@ def repeat_rows(
     }
 
 
-def _load(path: Path) -> dict[str, Array]:
+def _load(path: Path, field: str = "verify.samples") -> dict[str, Array]:
     if not path.is_file():
-        raise _refuse(path, "it is not among the model's files")
+        raise _refuse(path, "it is not among the model's files", field)
     try:
         return read_arrays(path)
     except ValueError as error:
-        raise _refuse(path, str(error)) from None
+        raise _refuse(path, str(error), field) from None
 
 
 def _take(
@@ -197,9 +198,9 @@ def fill_up(array: Array, shape: Sequence[int], padding: Padding) -> Array:
     return filled
 
 
-def _refuse(path: Path, why: str) -> UnsupportedModelError:
+def _refuse(path: Path, why: str, field: str = "verify.samples") -> UnsupportedModelError:
     return UnsupportedModelError(
-        f"verify.samples: {one_line(path.name)!r} cannot be used: {one_line(why)}; write it with "
+        f"{field}: {one_line(path.name)!r} cannot be used: {one_line(why)}; write it with "
         "numpy.savez(FILE, **inputs)",
         code="MW413",
     )

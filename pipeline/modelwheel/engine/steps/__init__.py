@@ -6,7 +6,7 @@ Of a model that decides its batch sizes itself, they are known after two steps:
 
     inspect -> sizing -> sizes
 
-In order:
+Of one whose layers compute with 8-bit integers, `quantize` is between inspecting and whatever else reads the model. In order:
 
     inspect -> reference -> compile (each platform, level, extent) -> project -> wheel -> verify
             -> freeze ----->                                          |          (runtime) ->
@@ -33,6 +33,7 @@ from .model import (
     CompileStep,
     FreezeStep,
     InspectStep,
+    QuantizeStep,
     ReferenceStep,
     SizesStep,
     SizingStep,
@@ -48,8 +49,13 @@ made, or a program that times each step."""
 
 def first_steps(request: Request, tree: str) -> tuple[Step, ...]:
     """The steps that must have run before the batch sizes of a request are known."""
+    quantizing = (QuantizeStep(request, tree),) if request.spec.package.compute else ()
     deciding = (SizingStep(request, tree), SizesStep(request, tree))
-    return (InspectStep(request, tree), *(deciding if request.sizes_by_model else ()))
+    return (
+        InspectStep(request, tree),
+        *quantizing,
+        *(deciding if request.sizes_by_model else ()),
+    )
 
 
 def decided(request: Request, store: Store, records: Records) -> Request:

@@ -27,6 +27,7 @@ from ...model.input_values import (
     wide_ranges,
 )
 from ...model.inspection import INSPECTION, Inspection, SignatureInfo
+from ...model.quantization import QUANTIZATION, Quantization
 from ...model.readings import Reading, reading_of
 from ...model.reference_result import default_rows
 from ...model.renames import rename
@@ -47,6 +48,7 @@ from ...workers.jobs import (
     Job,
     Padding,
     PassesRequest,
+    QuantizeRequest,
     ReferenceRequest,
     Sizing,
     SizingRequest,
@@ -187,14 +189,14 @@ def _place(spec: Spec, field: tuple[str, ...]) -> str:
     return f"{spec.path}:{position.line}:{position.column}"
 
 
-_Asked: TypeAlias = FreezeRequest | SizingRequest | ReferenceRequest
+_Asked: TypeAlias = FreezeRequest | QuantizeRequest | SizingRequest | ReferenceRequest
 
 
 @dataclass(frozen=True)
 class _AfterInspect(ModelStep, JobStep):
     @property
     def needs(self) -> tuple[str, ...]:
-        return (f"{self.request.name}/inspect",)
+        return (f"{self.request.name}/{InspectStep.kind}",)
 
     def key_inputs(self, store: Store, records: Records) -> Mapping[str, Any]:
         return self.asked(store, records).key_inputs(model=self.tree)
@@ -215,7 +217,52 @@ class _AfterInspect(ModelStep, JobStep):
 
 
 @dataclass(frozen=True)
-class FreezeStep(_AfterInspect):
+class QuantizeStep(_AfterInspect):
+    """Chooses the layers that compute with 8-bit integers, if the spec asks for it."""
+
+    kind = "quantize"
+
+    def _job_request(self, inspection: Inspection, signature: SignatureInfo) -> QuantizeRequest:
+        compute = self.request.spec.package.compute
+        assert compute is not None  # otherwise there is no such step
+        # Of any number of rows: its result does not depend on the batch sizes.
+        extent = Extent(1, max(self.request.lengths, default=None))
+        return QuantizeRequest(
+            freezing=_freeze_request(self, extent, inspection, signature),
+            samples=PurePosixPath(compute.samples).name,
+            most_changed=compute.budget.changed_decisions,
+            most_error=compute.budget.error,
+        )
+
+
+@dataclass(frozen=True)
+class _AfterQuantize(_AfterInspect):
+    """A step that reads the model as it is compiled."""
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        quantized = self.request.spec.package.compute is not None
+        return (
+            *super().needs,
+            *((f"{self.request.name}/{QuantizeStep.kind}",) if quantized else ()),
+        )
+
+    def asked(self, store: Store, records: Records) -> _Asked:
+        asked = super().asked(store, records)
+        record = records.get(f"{self.request.name}/{QuantizeStep.kind}")
+        if record is None:
+            return asked
+        assert not isinstance(asked, QuantizeRequest)
+        return asked.with_layers([one.plain for one in read_quantization(store, record).layers])
+
+
+def read_quantization(store: Store, record: Record) -> Quantization:
+    """The result of a `QuantizeStep`."""
+    return Quantization.model_validate_json(store.read_bytes(record, QUANTIZATION))
+
+
+@dataclass(frozen=True)
+class FreezeStep(_AfterQuantize):
     """Freezes the signature at one batch size and length."""
 
     extent: Extent
@@ -252,7 +299,7 @@ _UNNAMED = "mw::sizing"
 
 
 @dataclass(frozen=True)
-class SizingStep(_AfterInspect):
+class SizingStep(_AfterQuantize):
     """Compiles the model for several rows, if the batch sizes follow from that."""
 
     kind = "sizing"
@@ -293,7 +340,7 @@ def read_sizes(store: Store, record: Record) -> ChosenSizes:
 
 
 @dataclass(frozen=True)
-class ReferenceStep(_AfterInspect):
+class ReferenceStep(_AfterQuantize):
     """Evaluates the signature with TensorFlow, and tests whether rows are independent."""
 
     kind = "reference"

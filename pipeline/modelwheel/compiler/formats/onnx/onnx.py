@@ -61,8 +61,8 @@ class OnnxModel:
 
     def __init__(self, info: SignatureInfo, model: Any, constants: Arrays) -> None:
         self.info = info
-        self._model = model
-        self._constants = constants
+        self.model = model
+        self.constants = constants
         self._modules: dict[_Key, Converted] = {}
 
     @property
@@ -72,7 +72,7 @@ class OnnxModel:
 
     def __call__(self, inputs: Arrays) -> Arrays:
         """See `LoadedModel`; the file itself is evaluated, not what it is converted to."""
-        results = self._evaluator.run({**self._constants, **inputs})
+        results = self._evaluator.run({**self.constants, **inputs})
         return {tensor.name: results[tensor.name] for tensor in self.info.outputs}
 
     def graph(
@@ -107,7 +107,7 @@ class OnnxModel:
     def _evaluator(self) -> Evaluator:
         from .onnx_evaluate import find_evaluator
 
-        return find_evaluator(self._model)
+        return find_evaluator(self.model)
 
     @cached_property
     def _names(self) -> list[str]:
@@ -118,7 +118,7 @@ class OnnxModel:
 
         key = tuple((name, tuple(shapes[name])) for name in self._names)
         if key not in self._modules:
-            self._modules[key] = convert(self._model, dict(key), self._constants)
+            self._modules[key] = convert(self.model, dict(key), self.constants)
         return self._modules[key]
 
 

@@ -12,7 +12,7 @@ from ....stablehlo.writer import contractions as p
 from ....stablehlo.writer import pointwise as e
 from ....stablehlo.writer import reducing as r
 from ....stablehlo.writer import reshaping as s
-from .integer_products import dequantized_product
+from ....stablehlo.writer.integer_products import dequantized_product
 from .onnx_node import Node, Result, operator
 
 _DETERMINANT = 32

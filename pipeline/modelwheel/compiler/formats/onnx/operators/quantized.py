@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ml_dtypes
 import numpy as np
 from onnx import helper
 
@@ -10,8 +9,7 @@ from ....stablehlo.writer import Value
 from ....stablehlo.writer import pointwise as e
 from ....stablehlo.writer import reducing as r
 from ....stablehlo.writer import reshaping as s
-from ....stablehlo.writer.mlir_types import FLOAT32, INT32, DType, is_float, is_integer
-from .integer_products import (
+from ....stablehlo.writer.integer_products import (
     Dequantized,
     Quantized,
     Whole,
@@ -20,16 +18,9 @@ from .integer_products import (
     kept,
     less,
 )
+from ....stablehlo.writer.mlir_types import FLOAT32, INT32, DType, is_integer
+from ....stablehlo.writer.quantizing import dequantize, saturate
 from .onnx_node import Node, Result, operator
-
-_LIMITS: dict[DType, tuple[int, int]] = {
-    **{np.dtype(t): (np.iinfo(t).min, np.iinfo(t).max) for t in (np.int8, np.uint8, np.int16)},
-    **{np.dtype(t): (np.iinfo(t).min, np.iinfo(t).max) for t in (np.uint16, np.int32)},
-    np.dtype(ml_dtypes.int4): (-8, 7),
-    np.dtype(ml_dtypes.uint4): (0, 15),
-    np.dtype(ml_dtypes.int2): (-2, 1),
-    np.dtype(ml_dtypes.uint2): (0, 3),
-}
 
 
 def along(parameter: Value, x: Value, axis: int, block: int = 0) -> Value:
@@ -49,28 +40,6 @@ def along(parameter: Value, x: Value, axis: int, block: int = 0) -> Value:
         )
         return s.slice_axis(joined, axis, 0, x.shape[axis])
     return parameter
-
-
-def dequantize(x: Value, scale: Value, zero: Value | None, dtype: DType | None = None) -> Value:
-    """(x - zero) * scale."""
-    dtype = dtype or scale.dtype
-    wide = FLOAT32 if dtype.itemsize < 4 else dtype
-    if zero is not None and not is_float(x.dtype):
-        if x.dtype.itemsize < 4:
-            difference = e.convert(x, INT32) - e.convert(zero, INT32)
-        else:
-            difference = x - zero
-        return e.convert(e.convert(difference, wide) * e.convert(scale, wide), dtype)
-    return e.convert(e.convert(x, wide) * e.convert(scale, wide), dtype)
-
-
-def saturate(x: Value, zero: Value | None, dtype: DType) -> Value:
-    """Rounded to even, moved by the zero point and limited to the range of an integer type."""
-    low, high = _LIMITS[dtype]
-    moved = e.round_even(x)
-    if zero is not None:
-        moved = moved + e.convert(zero, x.dtype)
-    return e.convert(e.clamp(float(low), moved, float(high)), dtype)
 
 
 def quantize(x: Value, scale: Value, zero: Value | None, dtype: DType) -> Value:

@@ -13,8 +13,8 @@ from .....stablehlo.writer import gathering as i
 from .....stablehlo.writer import pointwise as e
 from .....stablehlo.writer import reducing as r
 from .....stablehlo.writer import reshaping as s
+from .....stablehlo.writer.integer_products import Whole, integer_product
 from .....stablehlo.writer.mlir_types import BOOL, FLOAT32, INT64
-from ..integer_products import Whole, integer_product
 from ..onnx_node import MICROSOFT, Node, Result, operator
 from ..quantized import along
 

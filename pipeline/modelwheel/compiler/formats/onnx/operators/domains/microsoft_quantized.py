@@ -13,15 +13,14 @@ from .....stablehlo.writer import contractions as p
 from .....stablehlo.writer import pointwise as e
 from .....stablehlo.writer import reducing as r
 from .....stablehlo.writer import reshaping as s
+from .....stablehlo.writer.integer_products import Whole, integer_product, less
 from .....stablehlo.writer.mlir_types import FLOAT32, Array
+from .....stablehlo.writer.quantizing import dequantize, saturate
 from .. import rnn as recurrent
-from ..integer_products import Whole, integer_product, less
 from ..onnx_node import MICROSOFT, Node, Result, operator
 from ..quantized import (
     along,
-    dequantize,
     quantize,
-    saturate,
     scale_of_range,
 )
 from .microsoft import as_standard, value

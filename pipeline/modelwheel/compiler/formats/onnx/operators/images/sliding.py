@@ -13,8 +13,8 @@ from .....stablehlo.writer import contractions as p
 from .....stablehlo.writer import pointwise as e
 from .....stablehlo.writer import reducing as r
 from .....stablehlo.writer import reshaping as s
+from .....stablehlo.writer.integer_products import dequantized_convolution
 from .....stablehlo.writer.mlir_types import INT64, Array
-from ..integer_products import dequantized_convolution
 from ..onnx_node import Node, Result, operator
 
 

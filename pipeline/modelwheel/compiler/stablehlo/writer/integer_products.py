@@ -16,13 +16,13 @@ from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 
-from .....thresholds import MOST_BYTE_TAPS
-from ....stablehlo.writer import Value
-from ....stablehlo.writer import contractions as p
-from ....stablehlo.writer import pointwise as e
-from ....stablehlo.writer import reducing as r
-from ....stablehlo.writer import reshaping as s
-from ....stablehlo.writer.mlir_types import FLOAT32, INT32
+from ....thresholds import MOST_BYTE_TAPS
+from . import Value
+from . import contractions as p
+from . import pointwise as e
+from . import reducing as r
+from . import reshaping as s
+from .mlir_types import FLOAT32, INT32
 
 _EXACT = 1 << 24
 """Float32 holds all whole numbers up to this one."""

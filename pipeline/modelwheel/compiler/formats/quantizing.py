@@ -1,0 +1,113 @@
+"""Layers of 8-bit integers in place of layers of float32: the arithmetic of scales, and what a format does.
+
+Data are unsigned with a zero point, weights signed with a scale for each feature, as in Jacob et al., Quantization and Training of Neural
+Networks for Efficient Integer-Arithmetic-Only Inference, CVPR 2018. Of the range of the data, the part is taken with the least square error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from ...model.quantization import QuantizedLayer
+from ..loaded.base import Arrays, LoadedModel
+
+Array = np.ndarray[Any, Any]
+
+FEWEST_WEIGHTS = 1024
+"""A layer with fewer gains nothing: its data are converted for it."""
+_KEPT = 1 << 16
+"""Values of a layer's data that are kept from each call."""
+_PARTS = (1.0, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5)
+"""Of the range, what is tried."""
+
+
+@dataclass(frozen=True)
+class FloatLayer:
+    """A product or convolution of float32 by constants."""
+
+    name: str
+    weights: Array
+    features: int
+    """The axis of its weights along which each has its own scale."""
+
+
+class Quantizer(Protocol):
+    """A model whose layers can compute with 8-bit integers."""
+
+    def layers(self, shapes: Mapping[str, tuple[int, ...]]) -> Sequence[FloatLayer]:
+        """Those that can, for inputs of these shapes, in the order of the model."""
+
+    def data(self, inputs: Arrays, layers: Sequence[FloatLayer]) -> Mapping[str, Array]:
+        """What the layers read in a call, by their names."""
+
+    def quantized(self, layers: Sequence[QuantizedLayer]) -> LoadedModel:
+        """The model with these layers."""
+
+
+class Bytes(NamedTuple):
+    """Weights as 8-bit integers."""
+
+    values: Array
+    """int8, of the shape of the weights."""
+    scales: Array
+    """float32, one for each feature."""
+
+
+def as_bytes(layer: FloatLayer) -> Bytes:
+    """The weights from -127 to 127, whose zero is exact."""
+    others = tuple(axis for axis in range(layer.weights.ndim) if axis != layer.features)
+    largest = np.abs(layer.weights).max(others)
+    scales = np.where(largest > 0, largest / 127, 1).astype(np.float32)
+    wide = np.expand_dims(scales, others)
+    return Bytes(np.clip(np.rint(layer.weights / wide), -127, 127).astype(np.int8), scales)
+
+
+def weights_error(layer: FloatLayer) -> float:
+    """The mean square of what the integers change, over that of the weights."""
+    values, scales = as_bytes(layer)
+    others = tuple(axis for axis in range(layer.weights.ndim) if axis != layer.features)
+    change = values * np.expand_dims(scales, others) - layer.weights
+    return _ratio(change, layer.weights)
+
+
+@dataclass
+class DataRange:
+    """What a layer reads, over some calls."""
+
+    low: float = 0.0
+    """Zero is always in the range: it is what windows find beyond an image."""
+    high: float = 0.0
+    _kept: list[Array] = field(default_factory=list)
+
+    def add(self, data: Array) -> None:
+        """The data of a call; values that are not finite do not count."""
+        flat = np.ravel(data)
+        flat = flat[np.isfinite(flat)]
+        if flat.size:
+            self.low, self.high = (
+                min(self.low, float(flat.min())),
+                max(self.high, float(flat.max())),
+            )
+            self._kept.append(flat[:: max(flat.size // _KEPT, 1)])
+
+    def choose(self) -> tuple[float, int, float]:
+        """Scale and zero point, and the mean square of what they change over that of the data."""
+        if self.high == self.low:
+            return 1.0, 0, 0.0
+        kept = np.concatenate(self._kept)
+        return min((self._with_part(kept, part) for part in _PARTS), key=lambda found: found[2])
+
+    def _with_part(self, kept: Array, part: float) -> tuple[float, int, float]:
+        scale = float(np.float32(part * (self.high - self.low) / 255))
+        zero = int(np.clip(np.rint(-part * self.low / scale), 0, 255))
+        numbers = np.clip(np.rint(kept / scale) + zero, 0, 255)
+        return scale, zero, _ratio((numbers - zero) * scale - kept, kept)
+
+
+def _ratio(change: Array, values: Array) -> float:
+    size = float(np.mean(np.square(values, dtype=np.float64)))
+    return float(np.mean(np.square(change, dtype=np.float64))) / size if size else 0.0

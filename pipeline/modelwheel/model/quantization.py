@@ -1,0 +1,53 @@
+"""The layers of a model that compute with 8-bit integers because its spec asks for it (`package.compute`), and what that costs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from pydantic import Field
+
+from ..util.records import JsonRecord
+
+QUANTIZATION = "quantization.json"
+"""The file with a `Quantization`."""
+
+
+class QuantizedLayer(JsonRecord):
+    """A product or convolution by constants. Its data x become round(x / scale) + zero, from 0 to 255; its weights -127 to 127,
+    with a scale for each feature."""
+
+    name: str
+    """The operation's, unique in the model."""
+    scale: float
+    zero: int
+
+
+class MeasuredLayer(QuantizedLayer):
+    """A layer with what its integers gain and lose."""
+
+    error: float
+    """Estimated from its data and weights: the root mean square of the error of its results over that of its results."""
+    saved_bytes: int
+    """What its weights take less."""
+
+    @property
+    def plain(self) -> QuantizedLayer:
+        """The layer without what was measured, which changes nothing of what is compiled."""
+        return QuantizedLayer(name=self.name, scale=self.scale, zero=self.zero)
+
+
+class Quantization(JsonRecord):
+    """What became of the layers of a model."""
+
+    type: Literal["int8"] = "int8"
+    layers: tuple[MeasuredLayer, ...] = ()
+    """In the order of the model."""
+    left: tuple[str, ...] = ()
+    """Layers that compute in float32, since all of them would be over the budget."""
+    rows: int = Field(ge=0, default=0)
+    """The rows of the samples with which errors were measured, none of which has decided a scale if there were enough."""
+    errors: Mapping[str, float] = {}
+    """For every output, the root mean square of its change over its range in float32."""
+    changed_decisions: float = 0.0
+    """The part of the rows whose largest score is another one, or whose only score is on the other side of the middle."""
