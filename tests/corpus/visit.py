@@ -125,7 +125,7 @@ class Corpus:
             spec["compilation"] = {"batch_sizes": list(batch_sizes)}
         if model.samples:
             arrays: dict[str, Any] = dict(make_samples(model.samples))
-            np.savez(path.parent / f"{model.name}.npz", **arrays)
+            np.savez(Path(str(source["directory"])) / f"{model.name}.npz", **arrays)
             spec["verify"] = {"samples": f"{model.name}.npz"}
         file = self.directory / "specs" / f"{model.name}.yaml"
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -15,7 +15,8 @@ from modelwheel.source.fetch import look_up
 from modelwheel.store.history import remember_use
 from modelwheel.store.records import Record
 from modelwheel.store.store import Store
-from modelwheel.workers.jobs import SIZING, JobResult, Sizing
+from modelwheel.workers.jobs import SIZING, JobResult
+from modelwheel.workers.outcomes import Sizing
 from tests.support.stores import make
 from tests.support.toy_worker import inspection
 

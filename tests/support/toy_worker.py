@@ -24,9 +24,9 @@ from modelwheel.workers.jobs import (
     InspectRequest,
     Job,
     JobResult,
-    Sizing,
     SizingJob,
 )
+from modelwheel.workers.outcomes import Sizing
 from modelwheel.workers.pool import WorkerPool
 from modelwheel.workers.server.serve import serve
 

@@ -26,6 +26,7 @@ from ..codegen import (
 )
 from ..codegen import store as store_weights
 from ..model.frozen_signature import GRAPH, SIGNATURE, STATE, FrozenSignature
+from ..model.quantization import QUANTIZATION, Quantization
 from ..model.reference_result import ARRAYS, SUMMARY, TIMES, Reference
 from ..platforms import Platform
 from ..program.program import Program
@@ -59,6 +60,8 @@ class Project:
     """Results of the compile steps by platform, CPU level and extent."""
     reference: Record
     store: Store
+    quantized: Record | None = None
+    """The layers of 8-bit integers, if the spec asks for some."""
     profiled: bool = False
     """Whether the code reads a clock after each step."""
 
@@ -94,6 +97,7 @@ class Project:
                 for (platform, level, extent), record in self.compiled.items()
             ],
             "reference": {n: h for n, h in self.reference.hashes.items() if n != TIMES},
+            **({"quantized": self.quantized.hashes} if self.quantized else {}),
             **({"profiled": True} if self.profiled else {}),
         }
 
@@ -124,7 +128,13 @@ class Project:
             },
             reference=reference,
             reference_sha256=self.reference.files[ARRAYS].sha256,
+            quantization=read_quantization(store, self.quantized) if self.quantized else None,
         )
+
+
+def read_quantization(store: Store, record: Record) -> Quantization:
+    """The layers of 8-bit integers in the result of the step that chose them."""
+    return Quantization.model_validate_json(store.read_bytes(record, QUANTIZATION))
 
 
 def write_project_files(project: Project, model: Path, out: Path) -> None:

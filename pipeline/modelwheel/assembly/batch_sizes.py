@@ -14,7 +14,7 @@ from ..model.findings import Finding
 from ..program.program import Program
 from ..request import SMALLEST_BATCH
 from ..util.records import JsonRecord
-from ..workers.jobs import Sizing
+from ..workers.outcomes import Sizing
 from .splits import Cost, lowest_times
 
 SIZING_ROWS = 16

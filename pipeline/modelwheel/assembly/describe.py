@@ -15,6 +15,7 @@ from ..codegen import FirstRows, estimate_cost, partial_part
 from ..errors import UnsupportedModelError
 from ..levels import Level
 from ..model.frozen_signature import FrozenSignature
+from ..model.quantization import Quantization
 from ..model.reference_result import Reference
 from ..platforms import Platform
 from ..program.program import Program
@@ -45,6 +46,7 @@ class Compiled:
     reference: Reference
     reference_sha256: str
     """Hash of the reference's arrays."""
+    quantization: Quantization | None = None
 
 
 def describe(
@@ -224,6 +226,7 @@ def _describe_compiler(
         },
         tf_xla_flags=request.spec.compilation.tf_xla_flags,
         fusions=frozen.fusions,
+        quantization=compiled.quantization,
     )
 
 

@@ -16,6 +16,7 @@ from ..accuracy import Truth
 from ..errors import WheelError
 from ..model.fusions.registry import Replaced
 from ..model.inspection import ColumnValues, Mask
+from ..model.quantization import Quantization
 from ..model.reference_result import case_of
 from ..signature import Signature
 from ..spec.package import DEFAULT_INTERFACES, Interface, Program, WeightsStorage
@@ -190,6 +191,8 @@ class Compiler(JsonRecord):
     tf_xla_flags: tuple[str, ...]
     fusions: tuple[Replaced, ...] = ()
     """Functions of the model that were replaced before compiling."""
+    quantization: Quantization | None = Field(default=None, exclude_if=lambda value: value is None)
+    """The layers that compute with 8-bit integers because the spec asks for it, and what that changes."""
 
 
 class Provenance(JsonRecord):

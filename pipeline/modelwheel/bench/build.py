@@ -1,21 +1,37 @@
-"""Builds what is compared: wheels, with the seconds that they took and the programs in them."""
+"""Builds what is compared: wheels, with the seconds that they took and the programs in them, and files for other runtimes.
+
+TensorFlow's converter and tf2onnx write these, of models of TensorFlow's and Keras's.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from ..engine.build import BuildOptions, BuildResult, build
-from ..engine.programs import stored_programs
+from ..engine.programs import found_steps, records_of, stored_programs
 from ..engine.reporting import Reporter, Several, SilentReporter
+from ..engine.steps.model import FreezeStep
+from ..errors import ModelwheelError
+from ..model.messages import first_line
 from ..model.readings import reading_of
 from ..request import Request
+from ..sandbox.choose import Sandbox
 from ..source import fetch as source
+from ..store.keys import action_key
 from ..store.store import Store
+from ..workers.jobs import EXPORTED, ExportRequest, FreezeRequest
+from ..workers.outcomes import Exported
+from ..workers.pool import WorkerPool
 from .compare import FORMATS, Contender
-from .peers import EXPORTED_FORMATS, export_peers
+
+_EXPORTED = ("graph_def", "keras", "saved_model")
+"""Of models that converters take."""
+
+_FILES: Mapping[str, str] = dict(zip(EXPORTED, ("saved_model", "tflite", "onnx"), strict=True))
+"""The formats of the peers by the exported files."""
 
 
 class _Stopwatch(SilentReporter):
@@ -55,9 +71,9 @@ def build_contenders(
     for result in results:
         contender = _contender(result, store, stopwatch)
         reading = reading_of(result.request.spec.origin, result.request.spec.interface_order)
-        if contender is not None and exported is not None and reading.format in EXPORTED_FORMATS:
+        if contender is not None and exported is not None and reading.format in _EXPORTED:
             directory = exported / result.request.name
-            files, failures = export_peers(result.request, store, options.sandbox, directory)
+            files, failures = _export(result.request, store, options.sandbox, directory)
             contender = replace(contender, files={**files, **contender.files}, failures=failures)
         contenders.append((result, contender))
     return contenders
@@ -81,3 +97,48 @@ def _contender(result: BuildResult, store: Store, stopwatch: _Stopwatch) -> Cont
         programs={level.name: stored_programs(request, store, level) for level in request.levels},
         build_seconds=None if cached else round(stopwatch.seconds[request.name], 1),
     )
+
+
+def _export(
+    request: Request, store: Store, sandbox: Sandbox, directory: Path
+) -> tuple[dict[str, Path], dict[str, str]]:
+    """Exports a model that has been built; what was exported before comes from the store.
+
+    Args:
+        request: What was built.
+        store: It has the model, and what was found in it.
+        sandbox: Where the converters run.
+        directory: Is made; the files go there.
+
+    Returns:
+        The files by format (a SavedModel is a directory), and why there are no others.
+    """
+    plan = found_steps(request, store)
+    records = records_of(plan, store)
+    step = next(step for step in plan if isinstance(step, FreezeStep))
+    freezing = step.asked(store, records)
+    assert isinstance(freezing, FreezeRequest)
+    export = ExportRequest(freezing=freezing)
+    key = action_key("export", **export.key_inputs(model=step.tree))
+    record = store.lookup(key)
+    if record is None:
+        model = source.fetch(request.origin, store).directory
+        name = f"{request.name}/export"
+        with (
+            store.scratch() as scratch,
+            WorkerPool(scratch, sandbox=sandbox) as pool,
+            store.scratch() as out,
+        ):
+            try:
+                pool.submit(export.job(model, out), step=name).result()
+            except ModelwheelError as error:
+                return {}, dict.fromkeys(_FILES.values(), first_line(error))
+            record = store.publish(key, out, {"step": name})
+    store.materialize(record, directory, link=True)
+    failures = Exported.load(directory / Exported.FILE).failures
+    files = {
+        format_: directory if format_ == "saved_model" else directory / name
+        for name, format_ in _FILES.items()
+        if name not in failures
+    }
+    return files, {_FILES[name]: reason for name, reason in failures.items()}

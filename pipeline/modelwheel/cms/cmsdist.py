@@ -176,11 +176,12 @@ def aot_config_text(spec: Spec, place: str) -> str:
     fields["model"]["name"] = spec.identifier
     fields.setdefault("compilation", {}).setdefault("batch_sizes", list(SMALLEST_BATCH))
     package = fields.pop("package", {})  # all else there is about wheels
-    if "weights_storage" in package:
-        fields["package"] = {"weights_storage": package["weights_storage"]}
+    computing = {key: package[key] for key in ("weights_storage", "compute") if key in package}
+    if computing:
+        fields["package"] = computing
     directory = posixpath.dirname(place) or "."
     options = {key: source[key] for key in source if key not in ("git", "commit", "sha256", "path")}
-    if options or spec.source.is_file or spec.verify.samples:
+    if options or spec.source.is_file or spec.verify.samples or spec.package.compute:
         for key in {"feeds", "fetches"} & options.keys():
             options[key] = dict(options[key])
         root = posixpath.relpath(".", directory)

@@ -15,7 +15,8 @@ import tensorflow as tf
 from ..errors import UnsupportedModelError
 from ..model.shapes import batch_axes, static_shapes
 from ..util.text import one_line
-from ..workers.jobs import EXPORTED, Exported, ExportJob, FreezeRequest
+from ..workers.jobs import EXPORTED, ExportJob, FreezeRequest
+from ..workers.outcomes import Exported
 from . import formats
 from .loaded.base import LoadedModel, SignatureGraph
 

@@ -79,7 +79,7 @@ def _fewest_left(
     found, change = change_with(0)
     if change.is_within(request):
         return found
-    within, over, largest = None, 0, change
+    within, largest = None, change
     first, last = 1, count - 1
     while first <= last:
         left = (first + last) // 2
@@ -87,18 +87,18 @@ def _fewest_left(
         if change.is_within(request):
             within, last = found, left - 1
         else:
-            over, first = left, left + 1
+            first = left + 1
     if within is None:
         raise UnsupportedModelError(
-            f"package.compute: with 8-bit integers in {_layers(count)} {largest}, and with them in one layer it is still over "
-            f"the budget of {request.most_changed:g} and {request.most_error:g} ({over} of {count} left in float32); "
-            "raise package.compute.budget, or remove package.compute"
+            f"package.compute: with 8-bit integers in {_layers(count)}, {largest}; even in one layer alone they change more "
+            f"than the budget of {request.most_changed:g} and {request.most_error:g} allows; raise package.compute.budget, or "
+            "remove package.compute"
         )
     return within
 
 
 def _layers(count: int) -> str:
-    return "its layer" if count == 1 else f"all {count} layers"
+    return "the only layer" if count == 1 else f"all {count} layers"
 
 
 def _measure(layer: FloatLayer, data: DataRange) -> MeasuredLayer:

@@ -7,7 +7,8 @@ import shutil
 from ..errors import ModelwheelError
 from ..model.frozen_signature import CONFIG, GRAPH
 from ..program.program import Program
-from ..workers.jobs import PROGRAM, SIZING, CompileJob, FrozenGraphInput, Sizing, SizingJob
+from ..workers.jobs import PROGRAM, SIZING, CompileJob, FrozenGraphInput, SizingJob
+from ..workers.outcomes import Sizing
 from .freeze import freeze
 from .xla import compile as compile_graph
 

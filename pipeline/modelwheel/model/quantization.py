@@ -29,7 +29,7 @@ class MeasuredLayer(QuantizedLayer):
     error: float
     """Estimated from its data and weights: the root mean square of the error of its results over that of its results."""
     saved_bytes: int
-    """What its weights take less."""
+    """Of its weights."""
 
     @property
     def plain(self) -> QuantizedLayer:
@@ -38,7 +38,7 @@ class MeasuredLayer(QuantizedLayer):
 
 
 class Quantization(JsonRecord):
-    """What became of the layers of a model."""
+    """The layers of a model, and what their integers change."""
 
     type: Literal["int8"] = "int8"
     layers: tuple[MeasuredLayer, ...] = ()

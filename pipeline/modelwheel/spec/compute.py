@@ -12,7 +12,7 @@ _Part = Annotated[StrictFloat, Field(gt=0, le=1)]
 
 
 class Budget(Section):
-    """What narrower numbers may change; a build that cannot stay below it fails."""
+    """The most that narrower numbers may change; a build that cannot stay below it fails."""
 
     changed_decisions: _Part = Field(
         default=0.001,

@@ -24,7 +24,7 @@ from ..model.readings import Reading, SavedModelReading
 from ..model.reference_result import ARRAYS, SUMMARY, TIMES, default_rows
 from ..model.supported_operations import SUPPORTED
 from ..platforms import Platform
-from ..program.program import PROGRAM_VERSION, Program
+from ..program.program import PROGRAM_VERSION
 from ..util.records import JsonRecord
 from ..versions import TENSORFLOW_VERSION
 from .flags import Flags
@@ -93,7 +93,8 @@ class JobRequest(JsonRecord):
 class LayersRequest(JobRequest):
     """A request about a model whose layers may compute with 8-bit integers."""
 
-    layers: tuple[QuantizedLayer, ...] = ()
+    # Keys of models without any stay what they are.
+    layers: tuple[QuantizedLayer, ...] = Field(default=(), exclude_if=lambda layers: not layers)
     """Those that do."""
 
     def with_layers(self, layers: Sequence[QuantizedLayer]) -> Self:
@@ -191,25 +192,29 @@ class PassesRequest(CompileRequest):
         return PassesJob(request=self, inputs=inputs, out=out)
 
 
-class SizingRequest(JobRequest):
-    """Freeze one signature for several rows and compile it; the output is a `Sizing`."""
-
-    VERSION = 1
-    INPUTS = ModelInput
-    OUTPUTS = (SIZING,)
+class FrozenRequest(JobRequest):
+    """A request about a signature as it would be frozen."""
 
     freezing: FreezeRequest
-    """Without a batch, nothing is compiled."""
-    compiling: CompileRequest
-
-    def with_layers(self, layers: Sequence[QuantizedLayer]) -> Self:
-        """The request with these layers of 8-bit integers."""
-        return self.model_copy(update={"freezing": self.freezing.with_layers(layers)})
 
     @property
     def reading(self) -> Reading:
         """How the model is read."""
         return self.freezing.reading
+
+
+class SizingRequest(FrozenRequest):
+    """Freeze one signature for several rows and compile it, if it has a batch; the output is a `Sizing`."""
+
+    VERSION = 1
+    INPUTS = ModelInput
+    OUTPUTS = (SIZING,)
+
+    compiling: CompileRequest
+
+    def with_layers(self, layers: Sequence[QuantizedLayer]) -> Self:
+        """The request with these layers of 8-bit integers."""
+        return self.model_copy(update={"freezing": self.freezing.with_layers(layers)})
 
     def key_inputs(self, **inputs: str) -> dict[str, Any]:
         own = super().key_inputs(**inputs)
@@ -223,41 +228,25 @@ class SizingRequest(JobRequest):
         return SizingJob(request=self, inputs=ModelInput(model=model), out=out)
 
 
-class Sizing(JsonRecord):
-    """The program of a model for several rows."""
-
-    program: Program | None = None
-    refusal: str = ""
-    """Why there is none, if the model can be compiled for one row at most."""
-
-
-class ExportRequest(JobRequest):
+class ExportRequest(FrozenRequest):
     """Write one signature as files for other runtimes; the outputs are these and an `Exported`."""
 
     VERSION = 1
     INPUTS = ModelInput
     OUTPUTS = (*EXPORTED, "exported.json")
 
-    freezing: FreezeRequest
-
-    @property
-    def reading(self) -> Reading:
-        """How the model is read."""
-        return self.freezing.reading
-
     def job(self, model: Path, out: Path) -> ExportJob:
         """The job for one model; outputs go into the empty directory `out`."""
         return ExportJob(request=self, inputs=ModelInput(model=model), out=out)
 
 
-class QuantizeRequest(JobRequest):
+class QuantizeRequest(FrozenRequest):
     """Choose the layers that compute with 8-bit integers, and their scales; the output is a `Quantization`."""
 
     VERSION = 1
     INPUTS = ModelInput
     OUTPUTS = (QUANTIZATION,)
 
-    freezing: FreezeRequest
     samples: str
     """The file among the model's with rows of real data."""
     most_changed: float
@@ -265,23 +254,9 @@ class QuantizeRequest(JobRequest):
     most_error: float
     """See `Quantization.errors`."""
 
-    @property
-    def reading(self) -> Reading:
-        """How the model is read."""
-        return self.freezing.reading
-
     def job(self, model: Path, out: Path) -> QuantizeJob:
         """The job for one model; outputs go into the empty directory `out`."""
         return QuantizeJob(request=self, inputs=ModelInput(model=model), out=out)
-
-
-class Exported(JsonRecord):
-    """What became of a model that was to be exported."""
-
-    FILE: ClassVar[str] = "exported.json"
-
-    failures: Mapping[str, str] = {}
-    """Why there is no such file, by its name in `EXPORTED`."""
 
 
 class Padding(JsonRecord):

@@ -8,7 +8,7 @@ from modelwheel.assembly.batch_sizes import SIZING_ROWS, choose_sizes
 from modelwheel.program.arrays import Allocation
 from modelwheel.program.program import Program
 from modelwheel.program.steps import Step
-from modelwheel.workers.jobs import Sizing
+from modelwheel.workers.outcomes import Sizing
 from tests.support.programs import dense, dot, kernel
 
 

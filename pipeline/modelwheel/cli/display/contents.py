@@ -12,6 +12,7 @@ from rich.table import Column, Table
 from ...accuracy import COLUMNS, Truth, notes_on, truth_lines
 from ...assembly.manifest import Manifest
 from ...model.fusions.registry import Replaced
+from ...model.quantization import Quantization
 from ...provenance.replay import Link
 from ...signature import Tensor
 from ...util.text import one_line, safe_lines
@@ -95,6 +96,7 @@ def _summary(manifest: Manifest) -> dict[str, str]:
         "tolerance": _tolerances(manifest),
         "compiled by": f"TensorFlow {compiler.tensorflow}, modelwheel {compiler.modelwheel}",
         **_fusions(compiler.fusions),
+        **_quantization(compiler.quantization),
         "source": "\n".join(one_line(f"{key} {value}") for key, value in source.items()),
         "model files": f"tree SHA-256 {origin.tree_sha256}, signature {origin.signature_key}",
         "spec": f"SHA-256 {origin.spec_sha256}",
@@ -116,6 +118,16 @@ def _fusions(fusions: Sequence[Replaced]) -> dict[str, str]:
         for fusion in fusions
     )
     return {"replaced": "\n".join(shown)} if fusions else {}
+
+
+def _quantization(found: Quantization | None) -> dict[str, str]:
+    if found is None:
+        return {}
+    layers = count(len(found.layers), "layer")
+    left = f", {len(found.left)} left in float32" if found.left else ""
+    errors = (f"{one_line(name)}: error {error:g}" for name, error in found.errors.items())
+    changed = f"{found.changed_decisions:g} of the decisions of {count(found.rows, 'row')} changed"
+    return {found.type: "\n".join([f"{layers}{left}", changed, *errors])}
 
 
 def _tensors(tensors: Iterable[Tensor]) -> str:

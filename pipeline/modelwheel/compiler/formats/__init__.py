@@ -23,7 +23,6 @@ from ..loaded.renamed import renamed
 
 if TYPE_CHECKING:
     from ..loaded.base import Arrays, LoadedModel
-    from .onnx.onnx import OnnxModel
     from .quantizing import FloatLayer, Quantizer
 
 _T = TypeVar("_T")
@@ -31,10 +30,13 @@ _T = TypeVar("_T")
 DEFAULT_SIGNATURE = "serving_default"
 """The signature of formats whose models have one without a name."""
 
-_GRAPHS = ("graph_def", "keras", "saved_model")
-"""Formats whose models are graphs of TensorFlow's operations."""
 _FORMATS = ("graph_def", "keras", "onnx", "pytorch", "saved_model", "stablehlo")
 """Each has a folder, and in it a module of its name."""
+_QUANTIZERS: Mapping[str, str] = {
+    **dict.fromkeys(("graph_def", "keras", "saved_model"), ".graph_layers"),
+    "onnx": ".onnx.onnx_quantize",
+}
+"""The modules whose function `quantizer` makes a `Quantizer` of a loaded model."""
 
 
 class Format(Protocol):
@@ -122,19 +124,14 @@ def open_quantizer(
     Raises:
         UnsupportedModelError: Models of this format have no such layers.
     """
-    loaded = _load(model, reading, key)
-    if reading.format == "onnx":
-        from .onnx.onnx_quantize import OnnxQuantizer
-
-        return OpenQuantizer(OnnxQuantizer(cast("OnnxModel", loaded)), reading, names)
-    if reading.format in _GRAPHS:
-        from .graph_layers import GraphQuantizer
-
-        return OpenQuantizer(GraphQuantizer(loaded, keep), reading, names)
-    raise UnsupportedModelError(
-        f"package.compute: layers of {FORMATS[reading.format].title} models stay as they are; export the model to ONNX, or "
-        "remove it from the spec"
-    )
+    loaded, place = _load(model, reading, key), _QUANTIZERS.get(reading.format)
+    if place is None:
+        raise UnsupportedModelError(
+            f"package.compute: layers of {FORMATS[reading.format].title} models stay as they are; export the model to ONNX, or "
+            "remove it from the spec"
+        )
+    module = importlib.import_module(place, __package__)
+    return OpenQuantizer(module.quantizer(loaded, keep), reading, names)
 
 
 @dataclass(frozen=True)

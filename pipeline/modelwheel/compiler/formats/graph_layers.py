@@ -25,12 +25,17 @@ from ..stablehlo.writer.integer_products import (
     dequantized_product,
     kept,
 )
-from ..stablehlo.writer.quantizing import dequantize, saturate
+from ..stablehlo.writer.scaled_integers import dequantize, saturate
 from ..stablehlo.xla_module import call_module
 from .quantizing import FEWEST_WEIGHTS, Array, FloatLayer, as_bytes
 
 _FEATURES: Mapping[str, int] = {"MatMul": 1, "Conv2D": 3, "DepthwiseConv2dNative": 2}
 """The axis of the weights along which each feature has its own, by operation."""
+
+
+def quantizer(loaded: LoadedModel, keep: Collection[str]) -> GraphQuantizer:
+    """The layers of a model that is a graph of TensorFlow's."""
+    return GraphQuantizer(loaded, keep)
 
 
 class GraphQuantizer:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
 from ...model.quantization import QuantizedLayer
-from ..loaded.base import Arrays, LoadedModel
+
+if TYPE_CHECKING:
+    from ..loaded.base import Arrays, LoadedModel
 
 Array = np.ndarray[Any, Any]
 
@@ -42,7 +44,7 @@ class Quantizer(Protocol):
         """Those that can, for inputs of these shapes, in the order of the model."""
 
     def data(self, inputs: Arrays, layers: Sequence[FloatLayer]) -> Mapping[str, Array]:
-        """What the layers read in a call, by their names."""
+        """The data of the layers in a call, by their names."""
 
     def quantized(self, layers: Sequence[QuantizedLayer]) -> LoadedModel:
         """The model with these layers."""
@@ -76,7 +78,7 @@ def weights_error(layer: FloatLayer) -> float:
 
 @dataclass
 class DataRange:
-    """What a layer reads, over some calls."""
+    """The data of a layer, over some calls."""
 
     low: float = 0.0
     """Zero is always in the range: it is what windows find beyond an image."""

@@ -35,7 +35,7 @@ from ...wheelfile.reports import dump_report
 from ...wheelfile.wheel import open_wheel
 from .base import LocalStep, Records, Workspace
 from .kernels import linked_kernels
-from .model import ModelStep, compile_name
+from .model import ModelStep, QuantizeStep, compile_name
 
 REPORT = "report.json"
 """What a verify step puts into its result."""
@@ -60,6 +60,7 @@ class ProjectStep(ModelStep, LocalStep):
             *(f"{name}/freeze/{extent}" for extent in request.extents),
             *(compile_name(request, *variant) for variant in request.variants),
             f"{name}/reference",
+            *((f"{name}/{QuantizeStep.kind}",) if request.spec.package.compute else ()),
         )
 
     def key_inputs(self, store: Store, records: Records) -> Mapping[str, Any]:
@@ -88,6 +89,7 @@ class ProjectStep(ModelStep, LocalStep):
             },
             reference=records[f"{name}/reference"],
             store=store,
+            quantized=records.get(f"{name}/{QuantizeStep.kind}"),
             profiled=self.profiled,
         )
 

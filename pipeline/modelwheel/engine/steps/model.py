@@ -9,6 +9,7 @@ from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeAlias
 
+from ...assembly.assemble import read_quantization
 from ...assembly.batch_sizes import CHOICE_VERSION, SIZING_ROWS, ChosenSizes, choose_sizes
 from ...levels import Level
 from ...limits import Limits
@@ -27,7 +28,6 @@ from ...model.input_values import (
     wide_ranges,
 )
 from ...model.inspection import INSPECTION, Inspection, SignatureInfo
-from ...model.quantization import QUANTIZATION, Quantization
 from ...model.readings import Reading, reading_of
 from ...model.reference_result import default_rows
 from ...model.renames import rename
@@ -50,10 +50,10 @@ from ...workers.jobs import (
     PassesRequest,
     QuantizeRequest,
     ReferenceRequest,
-    Sizing,
     SizingRequest,
     cpp_class,
 )
+from ...workers.outcomes import Sizing
 from .base import JobStep, LocalStep, Records, Step, Workspace
 
 SIZES = "sizes.json"
@@ -254,11 +254,6 @@ class _AfterQuantize(_AfterInspect):
             return asked
         assert not isinstance(asked, QuantizeRequest)
         return asked.with_layers([one.plain for one in read_quantization(store, record).layers])
-
-
-def read_quantization(store: Store, record: Record) -> Quantization:
-    """The result of a `QuantizeStep`."""
-    return Quantization.model_validate_json(store.read_bytes(record, QUANTIZATION))
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,11 @@ from .onnx_evaluate import find_evaluator
 
 _OPSET = 13
 """The first one with a scale for each feature."""
+
+
+def quantizer(loaded: OnnxModel, keep: Collection[str]) -> OnnxQuantizer:  # noqa: ARG001 - it has no functions with marks
+    """The layers of a file."""
+    return OnnxQuantizer(loaded)
 
 
 class OnnxQuantizer:

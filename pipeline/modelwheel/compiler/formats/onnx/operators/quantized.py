@@ -19,7 +19,7 @@ from ....stablehlo.writer.integer_products import (
     less,
 )
 from ....stablehlo.writer.mlir_types import FLOAT32, INT32, DType, is_integer
-from ....stablehlo.writer.quantizing import dequantize, saturate
+from ....stablehlo.writer.scaled_integers import dequantize, saturate
 from .onnx_node import Node, Result, operator
 
 

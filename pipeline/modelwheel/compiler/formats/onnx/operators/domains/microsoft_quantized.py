@@ -15,7 +15,7 @@ from .....stablehlo.writer import reducing as r
 from .....stablehlo.writer import reshaping as s
 from .....stablehlo.writer.integer_products import Whole, integer_product, less
 from .....stablehlo.writer.mlir_types import FLOAT32, Array
-from .....stablehlo.writer.quantizing import dequantize, saturate
+from .....stablehlo.writer.scaled_integers import dequantize, saturate
 from .. import rnn as recurrent
 from ..onnx_node import MICROSOFT, Node, Result, operator
 from ..quantized import (

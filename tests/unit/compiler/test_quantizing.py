@@ -1,0 +1,57 @@
+"""Scales of layers of 8-bit integers: what they lose, and that zero stays zero."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from modelwheel.compiler.formats.quantizing import DataRange, FloatLayer, as_bytes, weights_error
+
+
+def test_each_feature_of_the_weights_has_a_scale() -> None:
+    weights = np.array([[1.0, 100.0], [-0.5, 0.0]], np.float32)
+    values, scales = as_bytes(FloatLayer("w", weights, 1))
+    assert values.dtype == np.int8
+    np.testing.assert_array_equal(values, [[127, 127], [-64, 0]])
+    np.testing.assert_allclose(scales, [1 / 127, 100 / 127], rtol=1e-6)
+    assert weights_error(FloatLayer("w", weights, 1)) < 1e-4
+
+
+def test_a_feature_of_zeros_has_a_scale_too() -> None:
+    values, scales = as_bytes(FloatLayer("w", np.zeros((3, 2), np.float32), 1))
+    assert not values.any()
+    assert np.all(scales > 0)
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.0, 4.0), (-1.0, 3.0), (2.0, 3.0), (-3.0, -2.0)])
+def test_zero_is_one_of_the_integers(low: float, high: float) -> None:
+    """Windows find it beyond an image, and `relu` leaves much of it."""
+    data = DataRange()
+    data.add(np.random.default_rng(0).uniform(low, high, 5000).astype(np.float32))
+    scale, zero, error = data.choose()
+    assert 0 <= zero <= 255
+    assert scale > 0
+    assert error < 1e-4
+
+
+def test_values_that_are_rare_do_not_decide_the_scale() -> None:
+    """The square error is least if a few of them are cut off."""
+    values = np.random.default_rng(0).normal(size=60000).astype(np.float32)
+    values[7] = 8.0
+    data = DataRange()
+    data.add(values)
+    scale, _, _ = data.choose()
+    assert scale < 0.9 * (8.0 - float(values.min())) / 255
+
+
+def test_values_that_are_not_finite_do_not_count() -> None:
+    data = DataRange()
+    data.add(np.array([1.0, np.inf, np.nan, -1.0], np.float32))
+    data.add(np.array([], np.float32))
+    scale, zero, _ = data.choose()
+    assert scale == pytest.approx(2 / 255, rel=0.6)
+    assert 0 < zero < 255
+
+
+def test_data_that_are_always_zero_lose_nothing() -> None:
+    assert DataRange().choose() == (1.0, 0, 0.0)
