@@ -265,11 +265,50 @@ def test_operations_without_kernels_for_float64(directory: Path, laboratory: Lab
         "pixels": _resize(pixels.astype(np.float64), (2, 11), "half_pixels"),
         "normal": (x - w[4:6]) / np.sqrt(w[6:8] + np.float32(1e-3)) * w[:2] + w[2:4],
     }
+    filters = np.cos(np.arange(108, dtype=np.float32)).astype(np.float64).reshape(3, 2, 3, 3, 2)
+    volume = _transposed(np.stack([x, x * 0.5, -x], 1), filters, (6, 9, 4), (2, 2, 1))
+    expected["volume"] = _pooled(volume, (2, 3, 2), (2, 2, 1))
     shares = np.array([1.3, 0.3, 0.7], np.float32).astype(np.float64)
     expected["array"] = x * shares[0] - x * shares[1] * shares[2]
     assert exact.keys() == expected.keys()
     for name, values in expected.items():
         np.testing.assert_allclose(exact[name], values, rtol=0, atol=1e-12 * np.abs(values).max())
+
+
+def _before(given: int, made: int, window: int, stride: int) -> int:
+    """Zeros before the first element, where `given` windows cover `made` elements."""
+    return max((given - 1) * stride + window - made, 0) // 2
+
+
+def _transposed(
+    x: np.ndarray[Any, Any],
+    filters: np.ndarray[Any, Any],
+    size: tuple[int, ...],
+    strides: tuple[int, ...],
+) -> Any:
+    """What each element of the input adds to those that it reaches."""
+    made = np.zeros((len(x), *size, filters.shape[3]))
+    before = list(map(_before, x.shape[1:4], size, filters.shape[:3], strides))
+    for source in np.ndindex(*x.shape[1:4]):
+        for tap in np.ndindex(*filters.shape[:3]):
+            target = [
+                s * n + t - b for s, n, t, b in zip(strides, source, tap, before, strict=True)
+            ]
+            if all(0 <= place < extent for place, extent in zip(target, size, strict=True)):
+                made[(slice(None), *target)] += x[(slice(None), *source)] @ filters[tap].T
+    return made
+
+
+def _pooled(x: np.ndarray[Any, Any], window: tuple[int, ...], strides: tuple[int, ...]) -> Any:
+    given = x.shape[1:4]
+    size = [-(-extent // stride) for extent, stride in zip(given, strides, strict=True)]
+    before = list(map(_before, size, given, window, strides))
+    made = np.empty((len(x), *size, x.shape[4]))
+    for target in np.ndindex(*size):
+        starts = [n * s - b for n, s, b in zip(target, strides, before, strict=True)]
+        parts = [slice(max(a, 0), a + w) for a, w in zip(starts, window, strict=True)]
+        made[(slice(None), *target)] = x[(slice(None), *parts)].max((1, 2, 3))
+    return made
 
 
 def _resize(x: np.ndarray[Any, Any], size: tuple[int, int], rule: str = "") -> Any:

@@ -46,7 +46,11 @@ def _images(x: Any, w: Any) -> dict[str, Any]:
         epsilon=1e-3,
         is_training=False,
     )
+    volume = tf.stack([x, x * 0.5, -x], 1)
+    filters = np.cos(np.arange(108, dtype=np.float32)).reshape(3, 2, 3, 3, 2)
+    larger = tf.nn.conv3d_transpose(volume, filters, [tf.shape(x)[0], 6, 9, 4, 3], [2, 2, 1])
     return {
+        "volume": tf.nn.max_pool3d(larger, [2, 3, 2], [2, 2, 1], "SAME"),
         "half_pixels": resize(images=x, size=[9, 3], half_pixel_centers=True),
         "corners": resize(images=x, size=[8, 1], align_corners=True),
         "legacy": resize(images=x, size=[3, 7]),

@@ -80,8 +80,83 @@ def _resize_bilinear(attributes: Mapping[str, Any]) -> _Build:
     return build
 
 
+_VOLUME = (1, 2, 3)
+"""The spatial axes of [batch, depth, height, width, channels]."""
+
+
+def _require_channels_last(attributes: Mapping[str, Any], what: str) -> None:
+    if attributes["data_format"].s not in (b"", b"NDHWC"):
+        raise NoTruthError(f"{what} with channels first has no float64 kernel")
+
+
+def _max_pool_3d(attributes: Mapping[str, Any]) -> _Build:
+    """The largest value of each window, along one axis after the other: TensorFlow has kernels for images."""
+    _require_channels_last(attributes, "MaxPool3D")
+    padding = attributes["padding"].s.decode()
+    windows, strides = (attributes[name].list.i for name in ("ksize", "strides"))
+
+    def along(x: Any, axis: int) -> Any:
+        shape = tf.shape(x)
+        before, behind = tf.reduce_prod(shape[:axis]), tf.reduce_prod(shape[axis + 1 :])
+        flat = tf.reshape(x, tf.stack([before, shape[axis], 1, behind]))
+        pooled = tf.nn.max_pool2d(flat, [windows[axis], 1], [strides[axis], 1], padding)
+        extent = tf.shape(pooled)[1:2]
+        return tf.reshape(pooled, tf.concat([shape[:axis], extent, shape[axis + 1 :]], 0))
+
+    def build(x: Any) -> Any:
+        for axis in _VOLUME:
+            x = along(x, axis)
+        return x
+
+    return build
+
+
+def _transposed_convolution(attributes: Mapping[str, Any]) -> _Build:
+    """A convolution of the input with zeros between its elements, by the mirrored filter.
+
+    As tensorflow/core/kernels/conv_grad_shape_utils.cc (`ConvBackpropComputeDimensionsV2`) has it.
+    """
+    _require_channels_last(attributes, "a transposed convolution")
+    strides, dilations = (list(attributes[name].list.i) for name in ("strides", "dilations"))
+    is_same = attributes["padding"].s == b"SAME"
+    dilations = dilations or [1] * 5
+
+    def spread(x: Any, axis: int) -> Any:
+        """Zeros between the elements along an axis."""
+        step = strides[axis]
+        if step == 1:
+            return x
+        shape = tf.shape(x)
+        pads = [[0, 0]] * 6
+        pads[axis + 1] = [0, step - 1]
+        wide = tf.pad(tf.expand_dims(x, axis + 1), pads)
+        extent = shape[axis : axis + 1] * step
+        wide = tf.reshape(wide, tf.concat([shape[:axis], extent, shape[axis + 1 :]], 0))
+        # None behind the last one.
+        size = tf.concat([shape[:axis], extent - (step - 1), shape[axis + 1 :]], 0)
+        return tf.slice(wide, [0] * 5, size)
+
+    def build(sizes: Any, filters: Any, x: Any) -> Any:
+        pads: list[Any] = [[0, 0]]
+        for axis in _VOLUME:
+            reach = (tf.shape(filters)[axis - 1] - 1) * dilations[axis] + 1
+            wanted = tf.cast(sizes[axis], tf.int32)
+            made = (tf.shape(x)[axis] - 1) * strides[axis] + 1
+            missing = tf.maximum(made - 1 + reach - wanted, 0) if is_same else tf.constant(0)
+            low = reach - 1 - missing // 2
+            pads.append([low, wanted + reach - 1 - made - low])
+            x = spread(x, axis)
+        x = tf.pad(x, [*pads, [0, 0]])
+        mirrored = tf.transpose(tf.reverse(filters, [0, 1, 2]), [0, 1, 2, 4, 3])
+        return tf.nn.conv3d(x, mirrored, [1] * 5, "VALID", dilations=dilations)
+
+    return build
+
+
 WRITTEN_OUT: Mapping[str, Callable[[Mapping[str, Any]], _Build]] = {
     **dict.fromkeys(("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"), _batch_norm),
+    "Conv3DBackpropInputV2": _transposed_convolution,
+    "MaxPool3D": _max_pool_3d,
     "ResizeBilinear": _resize_bilinear,
 }
 """What makes the function, from the attributes of a node; without those that have no value, as protobuf's maps are."""
