@@ -133,6 +133,7 @@ def _cells(result: Result) -> Iterator[str]:
 
 
 def _escape(text: str) -> str:
+    text = text.partition("\n")[0]
     return re.sub(
         r"([|<*])", r"\\\1", re.sub(r"^\S*?: ", "", text, count=1) if text.startswith("/") else text
     )

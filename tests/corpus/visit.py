@@ -151,7 +151,7 @@ class Corpus:
         )
         built = json.loads(done.out)[0] if done.out.startswith("[") else {}
         if done.code or not built.get("wheel"):
-            messages = (error["message"] for error in built.get("errors", ()))
+            messages = (error["message"].partition("\n")[0] for error in built.get("errors", ()))
             said = next(chain(messages, done.err.splitlines()), "no message")
             return result.model_copy(update={"refusal": said.removeprefix("error: ")})
         size = Path(built["wheel"]).stat().st_size

@@ -295,7 +295,8 @@ def _transposed(
                 s * n + t - b for s, n, t, b in zip(strides, source, tap, before, strict=True)
             ]
             if all(0 <= place < extent for place, extent in zip(target, size, strict=True)):
-                made[(slice(None), *target)] += x[(slice(None), *source)] @ filters[tap].T
+                places = (slice(None), *target), (slice(None), *source)
+                made[places[0]] += x[places[1]] @ filters[tap].T
     return made
 
 
@@ -307,7 +308,8 @@ def _pooled(x: np.ndarray[Any, Any], window: tuple[int, ...], strides: tuple[int
     for target in np.ndindex(*size):
         starts = [n * s - b for n, s, b in zip(target, strides, before, strict=True)]
         parts = [slice(max(a, 0), a + w) for a, w in zip(starts, window, strict=True)]
-        made[(slice(None), *target)] = x[(slice(None), *parts)].max((1, 2, 3))
+        places = (slice(None), *target), (slice(None), *parts)
+        made[places[0]] = x[places[1]].max((1, 2, 3))
     return made
 
 

@@ -35,7 +35,7 @@ k.Sequential([
     layers.Conv2D(48, 3, dilation_rate=2, activation="relu"),
     layers.DepthwiseConv2D(3, padding="same"),
     layers.Flatten(),
-    layers.Dense(10),
+    layers.Dense(100),
 ]).save(sys.argv[1])
 """
 

@@ -228,10 +228,16 @@ def _error(expected: Array, found: Array) -> float:
 
 
 def _changed(expected: Array, found: Array) -> float:
-    """The part of the decisions that are others: of several scores the largest, of one the side of the middle, of others each value."""
+    """The part of the decisions that are others: of a row's scores the largest, of a single one the side of the middle, of integers each value.
+
+    Outputs with more axes for each row have no decisions that anybody knows.
+    """
     if not np.issubdtype(expected.dtype, np.floating):
         return float(np.mean(expected != found))
-    if expected.ndim > 2 and expected.shape[-1] > 1:
+    row = expected.shape[2:]
+    if len(row) > 1:
+        return 0.0
+    if row and row[0] > 1:
         return float(np.mean(expected.argmax(-1) != found.argmax(-1)))
     middle = (float(np.nanmin(expected)) + float(np.nanmax(expected))) / 2
     return float(np.mean((expected > middle) != (found > middle)))

@@ -10,15 +10,15 @@ from modelwheel.compiler.formats.quantizing import DataRange, FloatLayer, as_byt
 
 def test_each_feature_of_the_weights_has_a_scale() -> None:
     weights = np.array([[1.0, 100.0], [-0.5, 0.0]], np.float32)
-    values, scales = as_bytes(FloatLayer("w", weights, 1))
+    values, scales = as_bytes(FloatLayer("w", weights, 1, 2))
     assert values.dtype == np.int8
     np.testing.assert_array_equal(values, [[127, 127], [-64, 0]])
     np.testing.assert_allclose(scales, [1 / 127, 100 / 127], rtol=1e-6)
-    assert weights_error(FloatLayer("w", weights, 1)) < 1e-4
+    assert weights_error(FloatLayer("w", weights, 1, 2)) < 1e-4
 
 
 def test_a_feature_of_zeros_has_a_scale_too() -> None:
-    values, scales = as_bytes(FloatLayer("w", np.zeros((3, 2), np.float32), 1))
+    values, scales = as_bytes(FloatLayer("w", np.zeros((3, 2), np.float32), 1, 3))
     assert not values.any()
     assert np.all(scales > 0)
 
@@ -55,3 +55,22 @@ def test_values_that_are_not_finite_do_not_count() -> None:
 
 def test_data_that_are_always_zero_lose_nothing() -> None:
     assert DataRange().choose() == (1.0, 0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("shape", "channels", "worth"),
+    [
+        ((256, 512), 256, True),
+        ((16, 8, 3, 3), 8, True),
+        ((512, 1, 3, 3), 512, False),  # a filter for each feature
+        ((1024, 10), 1024, False),
+        ((8, 100), 8, False),  # few weights
+    ],
+)
+def test_few_products_are_not_worth_it(
+    shape: tuple[int, ...], channels: int, *, worth: bool
+) -> None:
+    layer = FloatLayer("w", np.ones(shape, np.float32), 0, channels)
+    assert layer.is_worth_it == worth
+    endless = FloatLayer("w", np.full(shape, np.inf, np.float32), 0, channels)
+    assert not endless.is_worth_it

@@ -27,7 +27,7 @@ from ..stablehlo.writer.integer_products import (
 )
 from ..stablehlo.writer.scaled_integers import dequantize, saturate
 from ..stablehlo.xla_module import call_module
-from .quantizing import FEWEST_WEIGHTS, Array, FloatLayer, as_bytes
+from .quantizing import Array, FloatLayer, as_bytes
 
 _FEATURES: Mapping[str, int] = {"MatMul": 1, "Conv2D": 3, "DepthwiseConv2dNative": 2}
 """The axis of the weights along which each feature has its own, by operation."""
@@ -144,7 +144,10 @@ class _Graph:
                 continue
             if node.op == "MatMul" and node.attr["transpose_b"].b:
                 weights = weights.T
-            yield node, FloatLayer(node.name, weights, axis)
+            channels = weights.shape[0 if node.op == "MatMul" else 2]
+            layer = FloatLayer(node.name, weights, axis, channels)
+            if layer.is_worth_it:
+                yield node, layer
 
     def rewrite(self, layers: Mapping[str, QuantizedLayer]) -> None:
         """Replaces layers by modules of integers, in place."""
@@ -194,8 +197,6 @@ class _Graph:
 
 
 def _fits(node: Any, weights: Array) -> bool:
-    if weights.size < FEWEST_WEIGHTS or not np.all(np.isfinite(weights)):
-        return False
     if node.op == "MatMul":
         return weights.ndim == 2 and not node.attr["transpose_a"].b
     multiplier = node.op == "DepthwiseConv2dNative" and weights.shape[3] != 1

@@ -19,8 +19,10 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 
-FEWEST_WEIGHTS = 1024
-"""A layer with fewer gains nothing: its data are converted for it."""
+_FEWEST_WEIGHTS = 1024
+_FEWEST_USES = 64
+"""Of each value that a layer reads, in its products: converting one takes as long as some thirty of them gain. Filters for single features
+have a use for each tap."""
 _KEPT = 1 << 16
 """Values of a layer's data that are kept from each call."""
 _PARTS = (1.0, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5)
@@ -35,6 +37,15 @@ class FloatLayer:
     weights: Array
     features: int
     """The axis of its weights along which each has its own scale."""
+    channels: int
+    """How many it reads at each place."""
+
+    @property
+    def is_worth_it(self) -> bool:
+        """Whether integers gain more than converting its data to them takes."""
+        uses = self.weights.size // max(self.channels, 1)
+        finite = bool(np.all(np.isfinite(self.weights)))
+        return finite and self.weights.size >= _FEWEST_WEIGHTS and uses >= _FEWEST_USES
 
 
 class Quantizer(Protocol):

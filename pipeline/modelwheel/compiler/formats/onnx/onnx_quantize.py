@@ -13,7 +13,7 @@ from ....errors import UnsupportedModelError
 from ....model.quantization import QuantizedLayer
 from ....util.text import one_line
 from ...loaded.base import Arrays, LoadedModel
-from ..quantizing import FEWEST_WEIGHTS, Array, FloatLayer, as_bytes
+from ..quantizing import Array, FloatLayer, as_bytes
 from .onnx import OnnxModel
 from .onnx_evaluate import find_evaluator
 
@@ -74,8 +74,11 @@ def _places(model: onnx.ModelProto) -> Iterator[tuple[onnx.NodeProto, FloatLayer
         if weights is None or weights.data_type != TensorProto.FLOAT:
             continue
         values = numpy_helper.to_array(weights)
-        if _fits(node, values):
-            yield node, FloatLayer(node.output[0], values, axis)
+        channels = _channels(node, values)
+        if channels is not None:
+            layer = FloatLayer(node.output[0], values, axis, channels)
+            if layer.is_worth_it:
+                yield node, layer
 
 
 def _features(node: onnx.NodeProto) -> int | None:
@@ -86,13 +89,13 @@ def _features(node: onnx.NodeProto) -> int | None:
     return {"MatMul": 1, "Gemm": gemm, "Conv": 0}.get(node.op_type)
 
 
-def _fits(node: onnx.NodeProto, weights: Array) -> bool:
-    if weights.size < FEWEST_WEIGHTS or not np.all(np.isfinite(weights)):
-        return False
+def _channels(node: onnx.NodeProto, weights: Array) -> int | None:
+    """How many values a layer reads at each place; None of a layer that is no product of bytes."""
     if node.op_type != "Conv":
-        return weights.ndim == 2
+        return weights.size // weights.shape[_features(node) or 0] if weights.ndim == 2 else None
     groups = {a.name: a.i for a in node.attribute}.get("group", 1)
-    return groups == 1 or (weights.shape[1] == 1 and weights.shape[0] == groups)
+    fits = groups == 1 or (weights.shape[1] == 1 and weights.shape[0] == groups)
+    return weights.shape[1] * groups if fits else None
 
 
 def _with_opset(model: onnx.ModelProto) -> onnx.ModelProto:
