@@ -29,7 +29,7 @@ from .cpu import LowerCpu, lower_cpu
 from .peak import build_peak
 from .process import PATIENCE, SAMPLES, SIDE, SideError, end_of_log, start
 from .process import Program as Started
-from .race import Race, run_race
+from .race import ACCEPTED, Race, run_race
 from .results import OURS, Case, Compared, Kind, Machine
 from .usage import trace_of
 from .work import work_of_row
@@ -48,6 +48,10 @@ _MODULES: Mapping[Kind, str] = {
     "tensorflow": "tensorflow",
     "xla": "tensorflow",
 }
+
+
+_LARGEST_ERROR = 20.0
+"""How many times as large as the root mean square of the errors of 8-bit integers their largest one may be."""
 
 
 @dataclass(frozen=True)
@@ -190,6 +194,7 @@ def _at_level(
         rounds=settings.rounds,
         as_programs=settings.as_programs,
         trace=trace,
+        accepted=_accepted(manifest),
     )
     found = run_race(race, sandbox, directory / "sides")
     return Compared(
@@ -206,6 +211,13 @@ def _at_level(
         cases=found.cases,
         trace=found.trace,
     )
+
+
+def _accepted(manifest: Manifest) -> float:
+    """By how much outputs may differ: those of layers of 8-bit integers by more than their mean error, which was measured."""
+    quantization = manifest.compiler.quantization
+    errors = quantization.errors.values() if quantization else ()
+    return max(ACCEPTED, _LARGEST_ERROR * max(errors, default=0.0))
 
 
 def compare_wheels(

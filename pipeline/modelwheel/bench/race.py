@@ -26,7 +26,7 @@ _LEAST = 5
 _SAID = 200
 """Characters of what a runtime says."""
 
-_ACCEPTED = 1e-3
+ACCEPTED = 1e-3
 """How far outputs of two sides may be apart, relative to the largest value: float32 along deep networks. What differs
 by more is another computation, and its time says nothing."""
 
@@ -47,6 +47,7 @@ class Race:
         rounds: Into how many turns these are divided.
         as_programs: Whether calls with new arrays and calls after silence are timed too.
         trace: The numbers of rows of calls that vary; none if they are not timed.
+        accepted: By how much outputs may differ from the wheel's, as a part of the largest value.
     """
 
     programs: Mapping[Kind, Program]
@@ -60,6 +61,7 @@ class Race:
     rounds: int = 7
     as_programs: bool = False
     trace: Sequence[int] = ()
+    accepted: float = ACCEPTED
 
 
 @dataclass
@@ -129,7 +131,7 @@ def _case(race: Race, rows: int, running: Mapping[Kind, SideProcess]) -> Case:
             bound[kind] = _bind(race, process, rows)
             results = _outputs(process, rows)
             outputs = results if outputs is None else outputs
-            difference = first_difference(outputs, results)
+            difference = first_difference(outputs, results, race.accepted)
             if difference is not None:
                 del bound[kind]
                 cells.append(Cell(kind=kind, error=difference))
@@ -200,7 +202,7 @@ def _as_programs(
     """Calls with new arrays, and calls after silence."""
     if not race.as_programs:
         return {}, {}
-    ready, errors = _plain(running, [rows])
+    ready, errors = _plain(running, [rows], race.accepted)
     new = time_new_arrays(ready, [rows], race.seconds, race.rounds)
     silent = time_after_silence(ready, rows, race.seconds, race.rounds)
     return {**new, **errors}, {**silent, **errors}
@@ -208,14 +210,14 @@ def _as_programs(
 
 def _trace(race: Race, running: Mapping[Kind, SideProcess]) -> Trace:
     """Calls whose numbers of rows vary."""
-    ready, errors = _plain(running, sorted(set(race.trace)))
+    ready, errors = _plain(running, sorted(set(race.trace)), race.accepted)
     timed = {**time_new_arrays(ready, race.trace, race.seconds, race.rounds), **errors}
     cells = (Cell(kind=kind, **dict(timed[kind])) for kind in running)
     return Trace(rows=tuple(race.trace), cells=tuple(cells))
 
 
 def _plain(
-    running: Mapping[Kind, SideProcess], rows: Sequence[int]
+    running: Mapping[Kind, SideProcess], rows: Sequence[int], accepted: float
 ) -> tuple[dict[Kind, SideProcess], dict[Kind, Timing]]:
     """The sides that give the wheel's outputs with plain calls, and why others do not.
 
@@ -236,7 +238,7 @@ def _plain(
         if not error:
             expected = expected or results
             pairs = zip(expected, results, strict=True)
-            error = next(filter(None, (first_difference(*pair) for pair in pairs)), None)
+            error = next(filter(None, (first_difference(*pair, accepted) for pair in pairs)), None)
         if error:
             errors[kind] = Timing(error=one_line(error)[:_SAID])
         else:
@@ -261,7 +263,9 @@ def _outputs(process: SideProcess, rows: int) -> dict[str, np.ndarray[Any, Any]]
 
 
 def first_difference(
-    ours: Mapping[str, np.ndarray[Any, Any]], theirs: Mapping[str, np.ndarray[Any, Any]]
+    ours: Mapping[str, np.ndarray[Any, Any]],
+    theirs: Mapping[str, np.ndarray[Any, Any]],
+    accepted: float = ACCEPTED,
 ) -> str | None:
     """How the outputs of another runtime differ from the wheel's, in one sentence; None if they agree.
 
@@ -287,6 +291,6 @@ def first_difference(
         finite = np.isfinite(left)
         error = float(np.max(np.abs(left - right), where=finite, initial=0))
         largest = float(np.max(np.abs(left), where=finite, initial=0))
-        if error > _ACCEPTED * max(largest, 1e-30):
+        if error > accepted * max(largest, 1e-30):
             return f"outputs differ: {shown} by {error:.1e}, of {largest:.1e}"
     return None

@@ -24,8 +24,8 @@ from .reference.samples import read_samples
 
 Array = np.ndarray[Any, Any]
 
-_ROWS = 16
-"""Of each call, of a model with a batch."""
+_ROWS = 4
+"""Of each call, of a model with a batch: the data of all layers are in memory together."""
 _ENOUGH = 16
 """With twice as many rows, those that decide the scales measure no errors."""
 
@@ -48,16 +48,17 @@ def run(job: QuantizeJob) -> None:
             "package.compute: the model has no product or convolution of float32 by large constants outside loops; remove it"
         )
     ranges = {layer.name: DataRange() for layer in layers}
-    for call in rows.deciding():
-        for name, data in opened.data(call, layers).items():
+    observe = opened.observer(rows.shapes, layers)
+    for call, _ in rows.deciding():
+        for name, data in observe(call).items():
             ranges[name].add(data)
     measured = [_measure(layer, ranges[layer.name]) for layer in layers]
-    expected = _outputs(loaded, rows.measuring())
+    expected = rows.outputs(loaded)
 
     def change_with(left: int) -> tuple[Quantization, _Change]:
         worst = {layer.name for layer in sorted(measured, key=lambda one: -one.error)[:left]}
         chosen = tuple(layer for layer in measured if layer.name not in worst)
-        change = _Change.between(expected, _outputs(opened.load(chosen), rows.measuring()))
+        change = _Change.between(expected, rows.outputs(opened.load(chosen)))
         found = Quantization(
             layers=chosen,
             left=tuple(layer.name for layer in layers if layer.name in worst),
@@ -136,22 +137,32 @@ class _Rows:
         """How many rows measure."""
         return self.count // 2 if self.are_apart else self.count
 
-    def deciding(self) -> Iterator[Arrays]:
-        """Calls with the rows that decide scales: every other one."""
+    def deciding(self) -> Iterator[tuple[Arrays, int]]:
+        """Calls with the rows that decide scales, every other one, and how many rows count in each."""
         return self._calls(range(0, self.count, 2 if self.are_apart else 1))
 
-    def measuring(self) -> Iterator[Arrays]:
+    def measuring(self) -> Iterator[tuple[Arrays, int]]:
         """Calls with the rows that measure errors."""
         return self._calls(range(1, self.count, 2) if self.are_apart else range(self.count))
 
-    def _calls(self, rows: Sequence[int]) -> Iterator[Arrays]:
+    def _calls(self, rows: Sequence[int]) -> Iterator[tuple[Arrays, int]]:
+        """All of one shape: rows that are missing are the last one again."""
         for first in range(0, len(rows), self.each):
             part = list(rows[first : first + self.each])
-            part += part[-1:] * (self.each - len(part))
-            yield {
-                name: array[part] if name in self.batched else array
-                for name, array in self.arrays.items()
-            }
+            padded = part + part[-1:] * (self.each - len(part))
+            yield (
+                {name: a[padded] if name in self.batched else a for name, a in self.arrays.items()},
+                len(part),
+            )
+
+    def outputs(self, loaded: LoadedModel) -> dict[str, Array]:
+        """The outputs for the rows that measure errors; axis 0 are the rows, or the calls of what has none."""
+        results: dict[str, list[Array]] = {}
+        for call, count in self.measuring():
+            for name, output in loaded(call).items():
+                has_rows = output.ndim and len(output) == self.each
+                results.setdefault(name, []).append(output[:count] if has_rows else output[None])
+        return {name: np.concatenate(parts) for name, parts in results.items()}
 
 
 def _read_rows(job: QuantizeJob, loaded: LoadedModel) -> _Rows:
@@ -172,12 +183,6 @@ def _read_rows(job: QuantizeJob, loaded: LoadedModel) -> _Rows:
     arrays = read_samples(path, loaded.info, shapes, rows, {}, field="package.compute.samples")
     count = len(arrays[rows[0]]) if rows else 1
     return _Rows(arrays, frozenset(rows), shapes, count, each)
-
-
-def _outputs(loaded: LoadedModel, calls: Iterator[Arrays]) -> dict[str, Array]:
-    """The outputs of all calls, one after the other."""
-    results = [loaded(call) for call in calls]
-    return {name: np.stack([np.asarray(one[name]) for one in results]) for name in results[0]}
 
 
 # --- what changes ---------------------------------------------------------------------------------
@@ -234,7 +239,7 @@ def _changed(expected: Array, found: Array) -> float:
     """
     if not np.issubdtype(expected.dtype, np.floating):
         return float(np.mean(expected != found))
-    row = expected.shape[2:]
+    row = expected.shape[1:]
     if len(row) > 1:
         return 0.0
     if row and row[0] > 1:

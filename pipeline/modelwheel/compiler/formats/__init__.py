@@ -22,8 +22,8 @@ from ..loaded.guarded import GuardedModel, reading_errors
 from ..loaded.renamed import renamed
 
 if TYPE_CHECKING:
-    from ..loaded.base import Arrays, LoadedModel
-    from .quantizing import FloatLayer, Quantizer
+    from ..loaded.base import LoadedModel
+    from .quantizing import FloatLayer, Observer, Quantizer
 
 _T = TypeVar("_T")
 
@@ -152,9 +152,12 @@ class OpenQuantizer:
         """See `Quantizer`."""
         return self.quantizer.layers(self._own(shapes))
 
-    def data(self, inputs: Arrays, layers: Sequence[FloatLayer]) -> Mapping[str, Any]:
+    def observer(
+        self, shapes: Mapping[str, tuple[int, ...]], layers: Sequence[FloatLayer]
+    ) -> Observer:
         """See `Quantizer`."""
-        return self.quantizer.data(self._own(inputs), layers)
+        observe = self.quantizer.observer(self._own(shapes), layers)
+        return lambda inputs: observe(self._own(inputs))
 
     def _own(self, values: Mapping[str, _T]) -> dict[str, _T]:
         old = {new: name for name, new in self.names.items()}

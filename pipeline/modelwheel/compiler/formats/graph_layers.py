@@ -27,7 +27,7 @@ from ..stablehlo.writer.integer_products import (
 )
 from ..stablehlo.writer.scaled_integers import dequantize, saturate
 from ..stablehlo.xla_module import call_module
-from .quantizing import Array, FloatLayer, as_bytes
+from .quantizing import Array, FloatLayer, Observer, as_bytes
 
 _FEATURES: Mapping[str, int] = {"MatMul": 1, "Conv2D": 3, "DepthwiseConv2dNative": 2}
 """The axis of the weights along which each feature has its own, by operation."""
@@ -62,17 +62,22 @@ class GraphQuantizer:
         plain = {layer.name for _, layer in _Graph(self._loaded.graph(shapes).graph_def).places()}
         return [layer for layer in found if layer.name in plain]
 
-    def data(self, inputs: Arrays, layers: Sequence[FloatLayer]) -> Mapping[str, Array]:
+    def observer(self, shapes: StaticShapes, layers: Sequence[FloatLayer]) -> Observer:
         """See `Quantizer`."""
-        graph = self._loaded.graph({name: array.shape for name, array in inputs.items()})
+        graph = self._loaded.graph(shapes)
         nodes = {node.name: node for node in graph.graph_def.node}
         made = tf.Graph()
-        with made.as_default(), tf.compat.v1.Session(graph=made) as session:
+        with made.as_default():
             tf.graph_util.import_graph_def(graph.graph_def, name="")
-            fetches = {one.name: _output(nodes[one.name].input[0]) for one in layers}
+        session = tf.compat.v1.Session(graph=made)
+        fetches = {layer.name: _output(nodes[layer.name].input[0]) for layer in layers}
+
+        def observe(inputs: Arrays) -> Mapping[str, Array]:
             fed = {f"{node}:0": inputs[name] for name, node in graph.feeds.items()}
             values: Mapping[str, Array] = session.run(fetches, fed)
-        return values
+            return values
+
+        return observe
 
     def quantized(self, layers: Sequence[QuantizedLayer]) -> LoadedModel:
         """See `Quantizer`."""

@@ -6,9 +6,9 @@ Networks for Efficient Integer-Arithmetic-Only Inference, CVPR 2018. Of the rang
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
@@ -27,6 +27,10 @@ _KEPT = 1 << 16
 """Values of a layer's data that are kept from each call."""
 _PARTS = (1.0, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5)
 """Of the range, what is tried."""
+
+
+Observer: TypeAlias = "Callable[[Arrays], Mapping[str, Array]]"
+"""The data of layers in a call, by their names."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +58,10 @@ class Quantizer(Protocol):
     def layers(self, shapes: Mapping[str, tuple[int, ...]]) -> Sequence[FloatLayer]:
         """Those that can, for inputs of these shapes, in the order of the model."""
 
-    def data(self, inputs: Arrays, layers: Sequence[FloatLayer]) -> Mapping[str, Array]:
-        """The data of the layers in a call, by their names."""
+    def observer(
+        self, shapes: Mapping[str, tuple[int, ...]], layers: Sequence[FloatLayer]
+    ) -> Observer:
+        """A function of inputs of these shapes."""
 
     def quantized(self, layers: Sequence[QuantizedLayer]) -> LoadedModel:
         """The model with these layers."""

@@ -13,7 +13,7 @@ from ....errors import UnsupportedModelError
 from ....model.quantization import QuantizedLayer
 from ....util.text import one_line
 from ...loaded.base import Arrays, LoadedModel
-from ..quantizing import Array, FloatLayer, as_bytes
+from ..quantizing import Array, FloatLayer, Observer, as_bytes
 from .onnx import OnnxModel
 from .onnx_evaluate import find_evaluator
 
@@ -36,7 +36,11 @@ class OnnxQuantizer:
         """See `Quantizer`."""
         return [layer for _, layer in self._places()]
 
-    def data(self, inputs: Arrays, layers: Sequence[FloatLayer]) -> Mapping[str, Array]:
+    def observer(
+        self,
+        shapes: Mapping[str, tuple[int, ...]],  # noqa: ARG002 - of any
+        layers: Sequence[FloatLayer],
+    ) -> Observer:
         """See `Quantizer`."""
         wanted = {layer.name for layer in layers}
         read = {layer.name: node.input[0] for node, layer in self._places() if layer.name in wanted}
@@ -45,9 +49,14 @@ class OnnxQuantizer:
         declared = {value.name for value in (*observed.graph.input, *observed.graph.output)}
         more = sorted(set(read.values()) - declared)
         observed.graph.output.extend(onnx.ValueInfoProto(name=name) for name in more)
-        values = {**self._loaded.constants, **inputs}
-        values |= find_evaluator(observed).run(values)
-        return {name: values[data] for name, data in read.items()}
+        evaluator = find_evaluator(observed)
+
+        def observe(inputs: Arrays) -> Mapping[str, Array]:
+            values = {**self._loaded.constants, **inputs}
+            values |= evaluator.run(values)
+            return {name: values[data] for name, data in read.items()}
+
+        return observe
 
     def quantized(self, layers: Sequence[QuantizedLayer]) -> LoadedModel:
         """See `Quantizer`."""
