@@ -90,7 +90,9 @@ class QuantizedGraph:
 
     loaded: LoadedModel
     layers: tuple[QuantizedLayer, ...]
-    _functions: dict[StaticShapes, Any] = field(default_factory=dict)
+    _functions: dict[tuple[tuple[int, ...], ...], tuple[Any, list[str]]] = field(
+        default_factory=dict
+    )
     evaluator = TENSORFLOW
 
     @property
@@ -100,7 +102,7 @@ class QuantizedGraph:
 
     def __call__(self, inputs: Arrays) -> Arrays:
         """See `LoadedModel`."""
-        key: Any = tuple(inputs[tensor.name].shape for tensor in self.info.inputs)
+        key = tuple(inputs[tensor.name].shape for tensor in self.info.inputs)
         if key not in self._functions:
             self._functions[key] = self._function(
                 {name: array.shape for name, array in inputs.items()}
