@@ -22,10 +22,17 @@ def page() -> str:
     whole = spec_schema()
     parts = [_HEAD, *_section("", whole, whole)]
     for name, field in whole["properties"].items():
-        for section in _sections(field, whole):
-            title = f"`{name}`" + (f": {section['title']}" if "title" in section else "")
-            parts += [f"\n## {title}\n", *_section(f"{name}.", section, whole)]
+        parts += _with_inner(name, field, whole)
     return "\n".join(parts)
+
+
+def _with_inner(name: str, field: Mapping[str, Any], whole: Mapping[str, Any]) -> Iterator[str]:
+    """The tables of a field, and of those in it."""
+    for section in _sections(field, whole):
+        yield f"\n## `{name}`" + (f": {section['title']}" if "title" in section else "") + "\n"
+        yield from _section(f"{name}.", section, whole)
+        for inner, own in section.get("properties", {}).items():
+            yield from _with_inner(f"{name}.{inner}", own, whole)
 
 
 def _sections(field: Mapping[str, Any], whole: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

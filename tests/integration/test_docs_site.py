@@ -45,6 +45,7 @@ def test_every_section_of_a_spec_is_on_its_page(site: Path) -> None:
     text = _text(site / "reference" / "spec.html")
     assert all(name in text for name in spec_schema()["properties"])
     assert "source.commit" in text
+    assert "package.compute.budget.error" in text
 
 
 @pytest.mark.parametrize(
