@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 from modelwheel.bench.profile import Profile
-from modelwheel.bench.results import OURS, Benchmark
+from modelwheel.bench.results import OURS, Benchmark, Kind
 from modelwheel.compiler.passes import PIPELINE
 from modelwheel.errors import UsageError
 from modelwheel.levels import cpu_level
@@ -187,7 +188,9 @@ def test_a_model_of_keras_is_exported_for_the_others(
     subprocess.run([sys.executable, "-c", script, file], check=True, capture_output=True)
     done = modelwheel("bench", file, "--seconds", "0.05", "--batch-size", "2", "--json")
     (compared,) = Benchmark.model_validate(done.json).models
-    for kind in ("onnxruntime", "litert", "tensorflow", "xla"):
+    optional: dict[Kind, str] = {"litert": "ai_edge_litert", "openvino": "openvino"}
+    installed = [kind for kind, module in optional.items() if find_spec(module) is not None]
+    for kind in ("onnxruntime", "tensorflow", "xla", *installed):
         cell = compared.cases[0].cell(kind)
         assert cell is not None, compared.sides
         assert cell.ratio is not None, cell.error
