@@ -202,6 +202,10 @@ class FrozenRequest(JobRequest):
         """How the model is read."""
         return self.freezing.reading
 
+    def key_inputs(self, **inputs: str) -> dict[str, Any]:
+        # What names a model's layers have follows from how it is read.
+        return {"freezing_version": FreezeRequest.VERSION, **super().key_inputs(**inputs)}
+
 
 class SizingRequest(FrozenRequest):
     """Freeze one signature for several rows and compile it, if it has a batch; the output is a `Sizing`."""
@@ -220,7 +224,7 @@ class SizingRequest(FrozenRequest):
         own = super().key_inputs(**inputs)
         # Flags have their place in what `plan --why` says, as those of compiling have.
         flags = own["compiling"].pop("flags")
-        versions = [self.VERSION, FreezeRequest.VERSION, CompileRequest.VERSION]
+        versions = [self.VERSION, CompileRequest.VERSION]
         return {**own, "flags": flags, "version": versions, "program": PROGRAM_VERSION}
 
     def job(self, model: Path, out: Path) -> SizingJob:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 _FEWEST_WEIGHTS = 1024
+"""Of a layer."""
 _FEWEST_USES = 64
 """Of each value that a layer reads, in its products: converting one takes as long as some thirty of them gain. Filters for single features
 have a use for each tap."""
@@ -27,7 +28,6 @@ _KEPT = 1 << 16
 """Values of a layer's data that are kept from each call."""
 _PARTS = (1.0, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5)
 """Of the range, what is tried."""
-
 
 Observer: TypeAlias = "Callable[[Arrays], Mapping[str, Array]]"
 """The data of layers in a call, by their names."""
@@ -107,10 +107,8 @@ class DataRange:
         flat = np.ravel(data)
         flat = flat[np.isfinite(flat)]
         if flat.size:
-            self.low, self.high = (
-                min(self.low, float(flat.min())),
-                max(self.high, float(flat.max())),
-            )
+            self.low = min(self.low, float(flat.min()))
+            self.high = max(self.high, float(flat.max()))
             self._kept.append(flat[:: max(flat.size // _KEPT, 1)])
 
     def choose(self) -> tuple[float, int, float]:

@@ -112,43 +112,42 @@ def _max_pool_3d(attributes: Mapping[str, Any]) -> _Build:
 
 
 def _transposed_convolution(attributes: Mapping[str, Any]) -> _Build:
-    """A convolution of the input with zeros between its elements, by the mirrored filter.
+    """The sum of what each plane of the filter makes of the planes of the input, of which TensorFlow has kernels.
 
-    As tensorflow/core/kernels/conv_grad_shape_utils.cc (`ConvBackpropComputeDimensionsV2`) has it.
+    Paddings are those of tensorflow/core/kernels/conv_grad_shape_utils.cc (`ConvBackpropComputeDimensionsV2`).
     """
     _require_channels_last(attributes, "a transposed convolution")
-    strides, dilations = (list(attributes[name].list.i) for name in ("strides", "dilations"))
-    is_same = attributes["padding"].s == b"SAME"
-    dilations = dilations or [1] * 5
+    step, *steps = list(attributes["strides"].list.i)[1:4]
+    padding = attributes["padding"].s.decode()
+    if set(attributes["dilations"].list.i) - {1}:
+        raise NoTruthError("a dilated transposed convolution has no float64 kernel")
 
-    def spread(x: Any, axis: int) -> Any:
-        """Zeros between the elements along an axis."""
-        step = strides[axis]
-        if step == 1:
-            return x
+    def between(x: Any, taps: int, tap: int, wanted: Any) -> Any:
+        """Planes at their places along the depth of the result, with zeros between."""
         shape = tf.shape(x)
-        pads = [[0, 0]] * 6
-        pads[axis + 1] = [0, step - 1]
-        wide = tf.pad(tf.expand_dims(x, axis + 1), pads)
-        extent = shape[axis : axis + 1] * step
-        wide = tf.reshape(wide, tf.concat([shape[:axis], extent, shape[axis + 1 :]], 0))
-        # None behind the last one.
-        size = tf.concat([shape[:axis], extent - (step - 1), shape[axis + 1 :]], 0)
-        return tf.slice(wide, [0] * 5, size)
+        pads = [[0, 0], [0, 0], [0, step - 1], [0, 0], [0, 0], [0, 0]]
+        x = tf.pad(tf.expand_dims(x, 2), pads) if step > 1 else x
+        x = tf.reshape(x, tf.concat([shape[:1], shape[1:2] * step, shape[2:]], 0))
+        made = (shape[1] - 1) * step
+        missing = tf.maximum(made + taps - wanted, 0) if padding == "SAME" else tf.constant(0)
+        first = missing // 2 - tap
+        x = tf.pad(
+            x[:, tf.maximum(first, 0) : made + 1],
+            [[0, 0], [tf.maximum(-first, 0), wanted], *[[0, 0]] * 3],
+        )
+        return x[:, :wanted]
 
     def build(sizes: Any, filters: Any, x: Any) -> Any:
-        pads: list[Any] = [[0, 0]]
-        for axis in _VOLUME:
-            reach = (tf.shape(filters)[axis - 1] - 1) * dilations[axis] + 1
-            wanted = tf.cast(sizes[axis], tf.int32)
-            made = (tf.shape(x)[axis] - 1) * strides[axis] + 1
-            missing = tf.maximum(made - 1 + reach - wanted, 0) if is_same else tf.constant(0)
-            low = reach - 1 - missing // 2
-            pads.append([low, wanted + reach - 1 - made - low])
-            x = spread(x, axis)
-        x = tf.pad(x, [*pads, [0, 0]])
-        mirrored = tf.transpose(tf.reverse(filters, [0, 1, 2]), [0, 1, 2, 4, 3])
-        return tf.nn.conv3d(x, mirrored, [1] * 5, "VALID", dilations=dilations)
+        sizes, shape, taps = tf.cast(sizes, tf.int32), tf.shape(x), filters.shape[0]
+        planes = tf.reshape(x, tf.concat([[shape[0] * shape[1]], shape[2:]], 0))
+        size = tf.concat([[shape[0] * shape[1]], sizes[2:]], 0)
+        total = None
+        for tap in range(taps):
+            part = tf.nn.conv2d_transpose(planes, filters[tap], size, steps, padding)
+            part = tf.reshape(part, tf.concat([shape[:2], sizes[2:]], 0))
+            part = between(part, taps, tap, sizes[1])
+            total = part if total is None else total + part
+        return total
 
     return build
 
