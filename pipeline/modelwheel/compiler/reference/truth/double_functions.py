@@ -112,42 +112,28 @@ def _max_pool_3d(attributes: Mapping[str, Any]) -> _Build:
 
 
 def _transposed_convolution(attributes: Mapping[str, Any]) -> _Build:
-    """The sum of what each plane of the filter makes of the planes of the input, of which TensorFlow has kernels.
-
-    Paddings are those of tensorflow/core/kernels/conv_grad_shape_utils.cc (`ConvBackpropComputeDimensionsV2`).
-    """
+    """What each plane of the input makes of the planes of the filter, and then their sums along the depth: both are transposed
+    convolutions of images, of which TensorFlow has a kernel."""
     _require_channels_last(attributes, "a transposed convolution")
     step, *steps = list(attributes["strides"].list.i)[1:4]
     padding = attributes["padding"].s.decode()
     if set(attributes["dilations"].list.i) - {1}:
         raise NoTruthError("a dilated transposed convolution has no float64 kernel")
 
-    def between(x: Any, taps: int, tap: int, wanted: Any) -> Any:
-        """Planes at their places along the depth of the result, with zeros between."""
-        shape = tf.shape(x)
-        pads = [[0, 0], [0, 0], [0, step - 1], [0, 0], [0, 0], [0, 0]]
-        x = tf.pad(tf.expand_dims(x, 2), pads) if step > 1 else x
-        x = tf.reshape(x, tf.concat([shape[:1], shape[1:2] * step, shape[2:]], 0))
-        made = (shape[1] - 1) * step
-        missing = tf.maximum(made + taps - wanted, 0) if padding == "SAME" else tf.constant(0)
-        first = missing // 2 - tap
-        x = tf.pad(
-            x[:, tf.maximum(first, 0) : made + 1],
-            [[0, 0], [tf.maximum(-first, 0), wanted], *[[0, 0]] * 3],
-        )
-        return x[:, :wanted]
-
     def build(sizes: Any, filters: Any, x: Any) -> Any:
-        sizes, shape, taps = tf.cast(sizes, tf.int32), tf.shape(x), filters.shape[0]
-        planes = tf.reshape(x, tf.concat([[shape[0] * shape[1]], shape[2:]], 0))
-        size = tf.concat([[shape[0] * shape[1]], sizes[2:]], 0)
-        total = None
-        for tap in range(taps):
-            part = tf.nn.conv2d_transpose(planes, filters[tap], size, steps, padding)
-            part = tf.reshape(part, tf.concat([shape[:2], sizes[2:]], 0))
-            part = between(part, taps, tap, sizes[1])
-            total = part if total is None else total + part
-        return total
+        _, depth, height, width, features = tf.unstack(tf.cast(sizes, tf.int32), 5)
+        count, planes, *image = tf.unstack(tf.shape(x), 5)
+        taps, *window, _, channels = tf.unstack(tf.shape(filters), 5)
+        wide = taps * features
+        every = tf.reshape(tf.transpose(filters, [1, 2, 0, 3, 4]), [*window, wide, channels])
+        images = tf.reshape(x, [count * planes, *image])
+        size = [count * planes, height, width, wide]
+        parts = tf.nn.conv2d_transpose(images, every, size, steps, padding)
+        parts = tf.reshape(parts, [count, planes, height * width, wide])
+        places = tf.reshape(tf.eye(wide, dtype=x.dtype), [taps, 1, features, wide])
+        size = [count, depth, height * width, features]
+        made = tf.nn.conv2d_transpose(parts, places, size, [step, 1], padding)
+        return tf.reshape(made, [count, depth, height, width, features])
 
     return build
 
