@@ -16,10 +16,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import tensorflow as tf
 import tf2onnx
 from tf2onnx import tf_loader
 
+from modelwheel.compiler.export import to_tflite
 from modelwheel.util.text import one_line
 from tests.bench.networks import make, unrolled
 from tests.bench.onnx_networks import WRITERS
@@ -48,9 +48,8 @@ def write_onnx(model: Path, file: Path) -> None:
 
 
 def write_tflite(model: Path, file: Path) -> None:
-    """By TensorFlow's converter, for the built-in operations alone."""
-    converter = tf.lite.TFLiteConverter.from_saved_model(str(model), signature_keys=[_SIGNATURE])
-    file.write_bytes(converter.convert())
+    """As `modelwheel bench` exports models."""
+    file.write_bytes(to_tflite(model))
 
 
 _UNROLLED = {

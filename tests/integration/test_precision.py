@@ -286,7 +286,7 @@ def _transposed(
     size: tuple[int, ...],
     strides: tuple[int, ...],
 ) -> Any:
-    """What each element of the input adds to those that it reaches."""
+    """The sums of all that elements of the input add to those that they reach."""
     made = np.zeros((len(x), *size, filters.shape[3]))
     before = list(map(_before, x.shape[1:4], size, filters.shape[:3], strides))
     for source in np.ndindex(*x.shape[1:4]):

@@ -37,7 +37,7 @@ def run(job: ExportJob) -> None:
     _write_saved_model(graph, saved)
     writers: Mapping[str, Callable[[Path], object]] = {
         "saved_model.pb": lambda file: shutil.copyfile(saved / file.name, file),
-        "model.tflite": lambda file: file.write_bytes(_tflite(saved)),
+        "model.tflite": lambda file: file.write_bytes(to_tflite(saved)),
         "model.onnx": lambda file: _write_onnx(graph, file),
     }
     assert set(writers) == set(EXPORTED)
@@ -83,8 +83,8 @@ def _write_saved_model(graph: SignatureGraph, directory: Path) -> None:
         builder.save()
 
 
-def _tflite(saved_model: Path) -> bytes:
-    """With the built-in operations alone."""
+def to_tflite(saved_model: Path) -> bytes:
+    """A SavedModel as a file of LiteRT, by TensorFlow's converter, with the built-in operations alone."""
     converter = tf.lite.TFLiteConverter.from_saved_model(
         str(saved_model), signature_keys=[_SERVING]
     )

@@ -28,6 +28,7 @@ from ..program.program import PROGRAM_VERSION
 from ..util.records import JsonRecord
 from ..versions import TENSORFLOW_VERSION
 from .flags import Flags
+from .outcomes import Exported
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -95,7 +96,7 @@ class LayersRequest(JobRequest):
 
     # Keys of models without any stay what they are.
     layers: tuple[QuantizedLayer, ...] = Field(default=(), exclude_if=lambda layers: not layers)
-    """Those that do."""
+    """The layers that do."""
 
     def with_layers(self, layers: Sequence[QuantizedLayer]) -> Self:
         """The request with these layers."""
@@ -237,7 +238,7 @@ class ExportRequest(FrozenRequest):
 
     VERSION = 1
     INPUTS = ModelInput
-    OUTPUTS = (*EXPORTED, "exported.json")
+    OUTPUTS = (*EXPORTED, Exported.FILE)
 
     def job(self, model: Path, out: Path) -> ExportJob:
         """The job for one model; outputs go into the empty directory `out`."""
@@ -374,20 +375,24 @@ class _Job(JsonRecord):
         return Flags()
 
 
-class InspectJob(_Job):
+class _ModelJob(_Job):
+    """A job that reads the directory of a model."""
+
+    inputs: ModelInput
+
+
+class InspectJob(_ModelJob):
     """See `InspectRequest`."""
 
     kind: Literal["inspect"] = "inspect"
     request: InspectRequest
-    inputs: ModelInput
 
 
-class FreezeJob(_Job):
+class FreezeJob(_ModelJob):
     """See `FreezeRequest`."""
 
     kind: Literal["freeze"] = "freeze"
     request: FreezeRequest
-    inputs: ModelInput
 
 
 class GraphJob(_Job):
@@ -414,20 +419,18 @@ class PassesJob(GraphJob):
     request: PassesRequest
 
 
-class ReferenceJob(_Job):
+class ReferenceJob(_ModelJob):
     """See `ReferenceRequest`."""
 
     kind: Literal["reference"] = "reference"
     request: ReferenceRequest
-    inputs: ModelInput
 
 
-class SizingJob(_Job):
+class SizingJob(_ModelJob):
     """See `SizingRequest`."""
 
     kind: Literal["sizing"] = "sizing"
     request: SizingRequest
-    inputs: ModelInput
 
     @property
     def flags(self) -> Flags:
@@ -439,20 +442,18 @@ class SizingJob(_Job):
         return FreezeJob(request=self.request.freezing, inputs=self.inputs, out=self.out)
 
 
-class ExportJob(_Job):
+class ExportJob(_ModelJob):
     """See `ExportRequest`."""
 
     kind: Literal["export"] = "export"
     request: ExportRequest
-    inputs: ModelInput
 
 
-class QuantizeJob(_Job):
+class QuantizeJob(_ModelJob):
     """See `QuantizeRequest`."""
 
     kind: Literal["quantize"] = "quantize"
     request: QuantizeRequest
-    inputs: ModelInput
 
 
 class SupportedJob(_Job):

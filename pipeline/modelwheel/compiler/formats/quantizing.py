@@ -56,7 +56,7 @@ class Quantizer(Protocol):
     """A model whose layers can compute with 8-bit integers."""
 
     def layers(self, shapes: Mapping[str, tuple[int, ...]]) -> Sequence[FloatLayer]:
-        """Those that can, for inputs of these shapes, in the order of the model."""
+        """The layers that can, for inputs of these shapes, in the order of the model."""
 
     def observer(
         self, shapes: Mapping[str, tuple[int, ...]], layers: Sequence[FloatLayer]

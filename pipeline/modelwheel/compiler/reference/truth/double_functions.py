@@ -112,8 +112,8 @@ def _max_pool_3d(attributes: Mapping[str, Any]) -> _Build:
 
 
 def _transposed_convolution(attributes: Mapping[str, Any]) -> _Build:
-    """What each plane of the input makes of the planes of the filter, and then their sums along the depth: both are transposed
-    convolutions of images, of which TensorFlow has a kernel."""
+    """Two transposed convolutions of images, of which TensorFlow has a kernel: of each plane of the input by the planes of the filter, and
+    of the results along the depth."""
     _require_channels_last(attributes, "a transposed convolution")
     step, *steps = list(attributes["strides"].list.i)[1:4]
     padding = attributes["padding"].s.decode()
