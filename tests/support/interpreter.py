@@ -137,6 +137,10 @@ def compute(
             raise TypeError(f"a {op.kind} is not interpreted")
 
 
+_ACTIVATIONS: dict[ops.Activation, Callable[[NDArray[Any]], NDArray[Any]]] = {"tanh": np.tanh}
+"""Those that tests have; others are an error."""
+
+
 def _finished(
     product: NDArray[Any], epilogue: ops.Epilogue | None, read: Mapping[str, NDArray[Any]]
 ) -> NDArray[Any]:
@@ -149,10 +153,18 @@ def _finished(
     ):
         if role in read:
             product = apply(product, read[role])
-    if epilogue is not None and epilogue.low is not None:
+    if epilogue is None:
+        return product
+    if epilogue.low is not None:
         product = np.maximum(product, np.float32(epilogue.low))
-    if epilogue is not None and epilogue.activation == "tanh":
-        product = np.tanh(product)
+    if epilogue.high is not None:
+        product = np.minimum(product, np.float32(epilogue.high))
+    if epilogue.activation is not None:
+        product = _ACTIVATIONS[epilogue.activation](product)
+    if epilogue.factor is not None:
+        product = product * np.float32(epilogue.factor)
+    if epilogue.offset is not None:
+        product = product + np.float32(epilogue.offset)
     return product
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 import numpy as np
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from modelwheel.compiler.ir.assignment.assign import assign
@@ -195,6 +195,7 @@ def made(seed: int) -> Graph:
 
 
 @given(st.integers(0, 2**32))
+@example(1949)  # tanh, and its half
 def test_products_compute_what_followed_them(seed: int) -> None:
     graph = made(seed)
     values = np.random.default_rng(3)
