@@ -16,7 +16,7 @@ from ..engine.reporting import Reporter, Several, SilentReporter
 from ..engine.steps.model import FreezeStep
 from ..errors import ModelwheelError
 from ..model.messages import first_line
-from ..model.readings import reading_of
+from ..model.readings import OnnxReading, reading_of
 from ..request import Request
 from ..sandbox.choose import Sandbox
 from ..source import fetch as source
@@ -96,6 +96,7 @@ def _contender(result: BuildResult, store: Store, stopwatch: _Stopwatch) -> Cont
         files=files,
         programs={level.name: stored_programs(request, store, level) for level in request.levels},
         build_seconds=None if cached else round(stopwatch.seconds[request.name], 1),
+        constants=reading.constants if isinstance(reading, OnnxReading) else {},
     )
 
 

@@ -13,6 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
+
 from .. import __version__
 from ..assembly.manifest import Manifest
 from ..errors import UsageError
@@ -84,6 +86,8 @@ class Contender:
     programs: Mapping[str, Mapping[Extent, Program]] = field(default_factory=dict)
     """What was compiled for each level, if it is known: it says how much arithmetic a call needs."""
     build_seconds: float | None = None
+    constants: Mapping[str, object] = field(default_factory=dict)
+    """Inputs of the files that the wheel does not have, because its spec makes them constant."""
 
 
 def describe_machine() -> Machine:
@@ -167,6 +171,8 @@ def _at_level(
     trace = trace_of(max(rows), possible) if settings.as_programs else ()
     inputs = directory / "inputs"
     rules = _write_inputs(installed, level, sorted({*rows, *trace}), sandbox, inputs)
+    if contender.constants:
+        _write_constants(contender.constants, inputs)
     files, missing = _peers(contender)
     variables = _variables(settings.threads)
 
@@ -335,3 +341,10 @@ def _write_inputs(
         return {number: str(rules[str(number)]) for number in rows}
     except (ValueError, KeyError, TypeError):
         raise SideError(f"{installed.wheel.name} gave no rules for its rows") from None
+
+
+def _write_constants(constants: Mapping[str, object], directory: Path) -> None:
+    """Writes what other runtimes take beside the inputs: integers of 64 bits and floats of 32, as exporters do."""
+    arrays = {name: np.asarray(value) for name, value in constants.items()}
+    narrow = {k: a.astype(np.float32) if a.dtype == np.float64 else a for k, a in arrays.items()}
+    np.savez(directory / "constants.npz", **narrow)  # type: ignore[arg-type]

@@ -2,11 +2,11 @@
 
 It runs by its path, also where modelwheel is not installed, and so imports nothing of it but the sides that need
 TensorFlow. Its arguments are the kind of the runtime, the model (a module or a file), the number of threads, the CPU
-level (empty for the highest), a directory with `ROWS.npz`, the inputs of every number of rows, the first of these
-numbers, and, if it is to see a CPU of a lower level, a library for that (see `cpu`) and, where this one needs it, a
-directory with a patched copy of the runtime. The first answer says what importing the runtime, loading the model and one
-prediction took; then each line is a JSON list of a request's name and numbers, and is answered by one line. Outputs are
-written to `ROWS.npz` in the working directory.
+level (empty for the highest), a directory with `ROWS.npz`, the inputs of every number of rows, and perhaps
+`constants.npz`, those that a spec makes constant, the first of these numbers, and, if it is to see a CPU of a lower level, a library for that
+(see `cpu`) and, where this one needs it, a directory with a patched copy of the runtime. The first answer says what
+importing the runtime, loading the model and one prediction took; then each line is a JSON list of a request's name and
+numbers, and is answered by one line. Outputs are written to `ROWS.npz` in the working directory.
 """
 
 from __future__ import annotations
@@ -78,10 +78,11 @@ class _OnnxRuntime:
         options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
         providers = ["CPUExecutionProvider"]
         self._session = ort.InferenceSession(path, options, providers=providers)
+        self._ranks = {node.name: len(node.shape) for node in self._session.get_inputs()}
 
     def bind(self, inputs: Arrays) -> Bound:
         session, binding = self._session, self._session.io_binding()
-        arrays = named(inputs, [node.name for node in session.get_inputs()])
+        arrays = named(inputs, self._ranks)
         outputs = [node.name for node in session.get_outputs()]
         for name, array in arrays.items():
             binding.bind_ortvalue_input(name, self._ort.OrtValue.ortvalue_from_numpy(array))
@@ -97,9 +98,8 @@ class _OnnxRuntime:
 
     def plain(self) -> Plain:
         session = self._session
-        inputs = [node.name for node in session.get_inputs()]
-        outputs = [node.name for node in session.get_outputs()]
-        call = lambda arrays: session.run(outputs, named(arrays, inputs))
+        ranks, outputs = self._ranks, [node.name for node in session.get_outputs()]
+        call = lambda arrays: session.run(outputs, named(arrays, ranks))
         return call, lambda result: dict(zip(outputs, result, strict=True))
 
 
@@ -120,7 +120,7 @@ class _OpenVino:
 
     def bind(self, inputs: Arrays) -> Bound:
         model = self._core.read_model(self._path)
-        arrays = named(inputs, [port.get_any_name() for port in model.inputs])
+        arrays = named(inputs, _ranks(model.inputs))
         model.reshape({name: list(array.shape) for name, array in arrays.items()})
         compiled = self._core.compile_model(model, "CPU", self._settings)
         request = compiled.create_infer_request()
@@ -133,11 +133,17 @@ class _OpenVino:
     def plain(self) -> Plain:
         compiled = self._core.compile_model(self._path, "CPU", self._settings)
         request = compiled.create_infer_request()
-        inputs = [port.get_any_name() for port in compiled.inputs]
+        ranks = _ranks(compiled.inputs)
         ports = {port.get_any_name(): port for port in compiled.outputs}
         shared = {"share_inputs": True, "share_outputs": True}
-        call = lambda arrays: request.infer(named(arrays, inputs), **shared)
+        call = lambda arrays: request.infer(named(arrays, ranks), **shared)
         return call, lambda result: {name: result[port] for name, port in ports.items()}
+
+
+def _ranks(ports: Sequence[Any]) -> dict[str, int]:
+    """The axes of OpenVINO's inputs by name; those of an unknown number have as many as an array."""
+    shapes = {port.get_any_name(): port.get_partial_shape() for port in ports}
+    return {name: len(s) if s.rank.is_static else 0 for name, s in shapes.items()}
 
 
 class _LiteRt:
@@ -182,7 +188,7 @@ class _LiteRt:
 
     @staticmethod
     def _put(interpreter: Any, places: Mapping[str, int], inputs: Arrays, *, resize: bool) -> None:
-        arrays = named(inputs, list(places))
+        arrays = named(inputs, dict.fromkeys(places, 0))
         if resize:
             for name, array in arrays.items():
                 interpreter.resize_tensor_input(places[name], array.shape)
@@ -213,11 +219,23 @@ RUNTIMES: Mapping[str, Callable[[str, int, str], Runtime]] = {
 }
 
 
-def named(inputs: Arrays, names: Sequence[str]) -> dict[str, np.ndarray[Any, Any]]:
-    """The inputs by a runtime's names, which converters may have changed but not put in another order."""
-    if len(names) == len(inputs) and set(names) != set(inputs):
-        return dict(zip(names, inputs.values(), strict=True))
-    return {name: inputs[name] for name in names}
+def named(inputs: Arrays, ranks: Mapping[str, int]) -> dict[str, np.ndarray[Any, Any]]:
+    """The inputs by a runtime's names, which converters may have changed but not put in another order.
+
+    Args:
+        inputs: What the wheel takes, and what its spec makes constant.
+        ranks: The number of axes by the runtime's names; a single value may have more of them than in the spec.
+    """
+    changed = [name for name in ranks if name not in inputs]
+    others = [name for name in inputs if name not in ranks]
+    given = dict(inputs)
+    if len(changed) == len(others):
+        given |= {name: inputs[other] for name, other in zip(changed, others, strict=True)}
+    arrays = {name: given[name] for name in ranks}
+    return {
+        name: array if array.ndim else array.reshape((1,) * ranks[name])
+        for name, array in arrays.items()
+    }
 
 
 # --- measuring ------------------------------------------------------------------------------------
@@ -322,9 +340,12 @@ class Server:
 
 
 def load(directory: Path, rows: int) -> Arrays:
-    """The inputs for a number of rows, at addresses that every runtime can use without a copy."""
-    with np.load(directory / f"{rows}.npz") as arrays:
-        return {name: _aligned(arrays[name]) for name in arrays.files}
+    """The inputs for a number of rows, and those that are constant, at addresses that every runtime can use without a copy."""
+    inputs, constants = {}, directory / "constants.npz"
+    for file in (directory / f"{rows}.npz", *([constants] if constants.exists() else [])):
+        with np.load(file) as arrays:
+            inputs |= {name: _aligned(arrays[name]) for name in arrays.files}
+    return inputs
 
 
 def _aligned(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

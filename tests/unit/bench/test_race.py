@@ -212,9 +212,19 @@ def test_outputs_that_differ_are_named(theirs: dict[str, object], said: str | No
 
 def test_inputs_keep_their_order_where_a_converter_has_renamed_them() -> None:
     inputs = {"b": ONES, "a": ONES * 2}
-    assert list(side.named(inputs, ["a", "b"])) == ["a", "b"]
-    renamed = side.named(inputs, ["x:0", "y:0"])
+    assert list(side.named(inputs, {"a": 2, "b": 2})) == ["a", "b"]
+    renamed = side.named(inputs, {"x:0": 2, "y:0": 2})
     assert [float(array[0, 0]) for array in renamed.values()] == [1, 2]
+
+
+def test_other_runtimes_get_what_the_spec_makes_constant(tmp_path: Path) -> None:
+    np.savez(tmp_path / "1.npz", wave=ONES)
+    np.savez(tmp_path / "constants.npz", sr=np.asarray(16000))
+    inputs = side.load(tmp_path, 1)
+    of_file = side.named(inputs, {"wave:0": 2, "sr": 1})
+    assert list(of_file) == ["wave:0", "sr"]
+    assert of_file["sr"].shape == (1,) and of_file["sr"].dtype == np.int64
+    assert side.named(inputs, {"wave": 2, "sr": 0})["sr"].shape == ()
 
 
 class Addresses:
