@@ -341,7 +341,8 @@ class Server:
 
 def load(directory: Path, rows: int) -> Arrays:
     """The inputs for a number of rows, and those that are constant, at addresses that every runtime can use without a copy."""
-    inputs, constants = {}, directory / "constants.npz"
+    inputs: dict[str, np.ndarray[Any, Any]] = {}
+    constants = directory / "constants.npz"
     for file in (directory / f"{rows}.npz", *([constants] if constants.exists() else [])):
         with np.load(file) as arrays:
             inputs |= {name: _aligned(arrays[name]) for name in arrays.files}
