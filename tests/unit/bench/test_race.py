@@ -223,7 +223,8 @@ def test_other_runtimes_get_what_the_spec_makes_constant(tmp_path: Path) -> None
     inputs = side.load(tmp_path, 1)
     of_file = side.named(inputs, {"wave:0": 2, "sr": 1})
     assert list(of_file) == ["wave:0", "sr"]
-    assert of_file["sr"].shape == (1,) and of_file["sr"].dtype == np.int64
+    assert of_file["sr"].shape == (1,)
+    assert of_file["sr"].dtype == np.int64
     assert side.named(inputs, {"wave": 2, "sr": 0})["sr"].shape == ()
 
 
