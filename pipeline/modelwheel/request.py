@@ -14,6 +14,7 @@ from .spec import BatchRule, Spec
 from .spec.levels import suggest_level
 from .spec.sources import AnySource
 from .spec.tune_lock import NOT_TUNED, TuneLock, read_lock
+from .spec.verification import COMPARED_ROWS
 from .util.words import suggest
 
 SMALLEST_BATCH = (1,)
@@ -49,6 +50,8 @@ class Request:
     """Whether they are decided by the model: the spec names none."""
     tuned: TuneLock = NOT_TUNED
     """What was measured for the spec."""
+    default_rows: int = COMPARED_ROWS
+    """How many rows are compared if the spec does not say it."""
 
     def holding(self, file: str) -> Request:
         """This request, the directory of whose model holds it in this file; see `FetchedModel.file`."""
@@ -57,6 +60,11 @@ class Request:
     def with_sizes(self, sizes: Sequence[int], *, by_model: bool = False) -> Request:
         """This request for other batch sizes, which may be those that were decided by the model."""
         return replace(self, batch_sizes=tuple(sizes), sizes_by_model=by_model)
+
+    @property
+    def compared_rows(self) -> int:
+        """How many rows are compared, beside those of the batch sizes."""
+        return self.spec.verify.rows or self.default_rows
 
     @cached_property
     def origin(self) -> AnySource:

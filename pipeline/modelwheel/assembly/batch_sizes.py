@@ -13,6 +13,7 @@ from ..codegen.rows.demand import FirstRows
 from ..model.findings import Finding
 from ..program.program import Program
 from ..request import SMALLEST_BATCH
+from ..spec.verification import COMPARED_ROWS, FEW_ROWS
 from ..util.records import JsonRecord
 from ..workers.outcomes import Sizing
 from .splits import Cost, lowest_times
@@ -20,8 +21,12 @@ from .splits import Cost, lowest_times
 SIZING_ROWS = 16
 """The rows of the program from which sizes are decided."""
 
-CHOICE_VERSION = 3
+CHOICE_VERSION = 4
 """Raised when other sizes may follow from the same program; part of a key."""
+
+_LONG = 20e6
+"""Nanoseconds that one row is estimated to take of a model of which few rows are compared: evaluating it in float64, and running
+it at the lowest level, takes ten times as long and more."""
 
 _SETS: Sequence[tuple[int, ...]] = (
     SMALLEST_BATCH,
@@ -48,6 +53,8 @@ class ChosenSizes(JsonRecord):
     batch_sizes: tuple[int, ...] = SMALLEST_BATCH
     why: str = ""
     """One sentence without a full stop; empty if there is no batch axis."""
+    compared_rows: int = COMPARED_ROWS
+    """How many rows are compared if the spec does not say it."""
 
     @property
     def finding(self) -> Finding | None:
@@ -101,8 +108,10 @@ def choose_sizes(sizing: Sizing) -> ChosenSizes:
     worst = {sizes: growth.worst(sizes) for sizes in _SETS}
     limit = max(_ENOUGH, min(worst.values()) * _WORTH)
     sizes = next(sizes for sizes in _SETS if worst[sizes] <= limit)
-    together, alone = growth.own(SIZING_ROWS), SIZING_ROWS * growth.own(1)
+    row = growth.own(1)
+    together, alone = growth.own(SIZING_ROWS), SIZING_ROWS * row
     return ChosenSizes(
         batch_sizes=sizes,
         why=f"{SIZING_ROWS} rows at once take an estimated {together / alone:.2f} of the time of {SIZING_ROWS} single rows",
+        compared_rows=FEW_ROWS if row > _LONG else COMPARED_ROWS,
     )

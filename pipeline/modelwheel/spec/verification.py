@@ -10,6 +10,9 @@ from pydantic import AfterValidator, Field, StrictFloat, StrictInt
 from .batching import MAX_BATCH_SIZE
 from .fields import GivenName, SamplesPath, Section, mistake
 
+COMPARED_ROWS, FEW_ROWS = 16, 4
+"""Rows that are compared by default, and of models whose rows take long."""
+
 _Bound = Annotated[StrictFloat, Field(ge=0)]
 
 
@@ -51,8 +54,10 @@ class VerifySection(Section):
         description="Errors up to this many times the framework's own are accepted too, where the model can be "
         "evaluated in float64.",
     )
-    rows: Annotated[StrictInt, Field(ge=1, le=MAX_BATCH_SIZE)] = Field(
-        default=16, description="Number of rows to compare."
+    rows: Annotated[StrictInt, Field(ge=1, le=MAX_BATCH_SIZE)] | None = Field(
+        default=None,
+        description=f"Number of rows to compare. Omitted: {COMPARED_ROWS}, or {FEW_ROWS} where batch sizes are decided by the model "
+        "and one row takes long.",
     )
     seed: Annotated[StrictInt, Field(ge=0, lt=2**63)] = Field(
         default=0, description="Seed of the random inputs."

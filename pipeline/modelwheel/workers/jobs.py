@@ -121,7 +121,7 @@ class InspectRequest(JobRequest):
 class FreezeRequest(LayersRequest):
     """Freeze one signature at one batch size; the outputs are a graph and a `FrozenSignature`."""
 
-    VERSION = 27
+    VERSION = 28
     INPUTS = ModelInput
     OUTPUTS = (GRAPH, CONFIG, SIGNATURE, STATE)
 

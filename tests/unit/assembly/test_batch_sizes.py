@@ -55,6 +55,12 @@ def test_a_model_that_reads_more_than_it_computes_has_more_rows_at_once() -> Non
     assert finding.message.startswith("batch sizes: 1, 16 (16 rows at once take an estimated 0.")
 
 
+@pytest.mark.parametrize(("operations", "rows"), [(10_000_000, 16), (10**12, 4)])
+def test_few_rows_are_compared_where_one_takes_long(operations: int, rows: int) -> None:
+    program = _product(8, 8, operations=operations)
+    assert choose_sizes(Sizing(program=program)).compared_rows == rows
+
+
 def test_runs_that_compute_all_rows_need_sizes_between() -> None:
     assert 4 in _sizes(_product(512, 512, whole=True))
 

@@ -20,6 +20,7 @@ Of one whose layers compute with 8-bit integers, `quantize` is between inspectin
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from ...request import Request
@@ -65,7 +66,9 @@ def decided(request: Request, store: Store, records: Records) -> Request:
     record = records.get(f"{request.name}/{SizesStep.kind}")
     if record is None:
         return request.with_sizes(request.batch_sizes)
-    return request.with_sizes(read_sizes(store, record).batch_sizes, by_model=True)
+    chosen = read_sizes(store, record)
+    request = request.with_sizes(chosen.batch_sizes, by_model=True)
+    return replace(request, default_rows=chosen.compared_rows)
 
 
 def known_request(request: Request, tree: str, store: Store) -> Request:

@@ -18,6 +18,7 @@ from ..module_names import without_names
 from .activation_forms import rewrite_activation
 from .draft import PLACE, Replacement
 from .kept_bytes import keep_bytes
+from .products_of_slices import join_products_of_slices
 from .repeated_operands import fold_repeated_operand
 from .scaled_layers import fold_after_layer, fold_before_layer
 from .softmax_axes import put_softmax_last
@@ -27,6 +28,7 @@ Rule = Callable[[BlockGraph, Op, Collection[str]], Replacement | None]
 
 RULES: tuple[Rule, ...] = (
     fold_repeated_operand,  # first: what repeats weights hides them from the others
+    join_products_of_slices,
     put_softmax_last,
     rewrite_activation,  # its own factors and summands are none of a layer's
     fold_after_layer,  # before the next one: what is between two layers goes into the first one
@@ -51,7 +53,17 @@ _UNREAD = frozenset(
             "convolution",
         ),
         *("divide", "dot_general", "exponential", "logistic", "maximum", "minimum", "multiply"),
-        *("negate", "power", "reduce", "reshape", "select", "subtract", "tanh", "transpose"),
+        *(
+            "negate",
+            "power",
+            "reduce",
+            "reshape",
+            "select",
+            "slice",
+            "subtract",
+            "tanh",
+            "transpose",
+        ),
     )
 ) | {"chlo.erf", "chlo.erfc"}
 """Operations that are removed if nothing reads their results: rules count readers."""
