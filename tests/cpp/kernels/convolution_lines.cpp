@@ -34,6 +34,33 @@ void test_adjacent() {
   CHECK(adjacent > 30);
 }
 
+/// Features for more than half a vector: zeros fill the rest of it.
+void test_padded() {
+  Random random(61);
+  int padded = 0;
+  for (int i = 0; i < 160; ++i) {
+    const std::int64_t features = random.integer(kLanes<float> / 2 + 1, kLanes<float> - 1);
+    Convolution c =
+        same_size(random.integer(1, 2), random.integer(1, 20), features, random.integer(1, 3), 1, 1, 1, 0);
+    for (std::int64_t axis = 0; axis < c.rank; ++axis) {
+      c.kernel_size[axis] = random.integer(1, 7);
+      c.stride[axis] = random.chance(70) ? 1 : 2;
+      c.kernel_dilation[axis] = random.chance(80) ? 1 : 2;
+      c.pad_low[axis] = random.chance(40) ? 0 : random.integer(-1, c.kernel_size[axis]);
+      c.reversed[axis] = random.chance(25);
+      c.out_size[axis] = c.rank == 1 ? random.integer(60, 400) : random.integer(2, 30);
+      const std::int64_t window = (c.kernel_size[axis] - 1) * c.kernel_dilation[axis] + 1;
+      const std::int64_t spanned = (c.out_size[axis] - 1) * c.stride[axis] + window - c.pad_low[axis];
+      c.in_size[axis] = larger_of(spanned - (random.chance(50) ? 0 : random.integer(-4, 2)), std::int64_t{1});
+    }
+    const Problem problem = with_layouts(random, c, 85);
+    padded += method_of<float>(problem.c) == kNumberOf<PaddedMethod>;
+    check<float>(random, problem, 3, random.chance(30));
+  }
+  // Vectors of four elements have three features, which other methods compute.
+  CHECK(padded > 30 || kLanes<float> == 4);
+}
+
 /// The same convolution with axes of one place: `before` the only one, or one after it.
 Convolution with_single_axes(const Convolution &line, int before, int after) {
   Convolution c = line;
@@ -124,6 +151,7 @@ void test_narrow() {
 
 KERNEL_TEST(convolution_lines) {
   test_adjacent();
+  test_padded();
   test_lines();
   test_narrow();
 }

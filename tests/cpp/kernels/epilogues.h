@@ -134,7 +134,7 @@ void check_epilogues(Random &random, const Convolution &c, const T *in, const T 
                                [&apart](std::int64_t most) { return convolution_part_scratch<T>(apart, most); });
         convolution_in_parts<T>(thread.shared(), apart, in, kernel, sums, scratch.data(), &epilogue);
       },
-      prefers_narrow<T>(c) || prefers_adjacent<T>(c));
+      prefers_narrow<T>(c) || prefers_adjacent<T>(c) || prefers_padded<T>(c));
 }
 
 }  // namespace modelwheel::MODELWHEEL_LEVEL

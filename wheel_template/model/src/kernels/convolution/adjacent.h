@@ -108,24 +108,27 @@ MODELWHEEL_INLINE void copy_weights(const T *from, std::int64_t step, std::int64
   for (; f < count; ++f) to[f] = from[f * step];
 }
 
-/// Copies the filters of `count` adjacent outputs. Few features are in one panel.
+/// Copies the filters of `count` adjacent outputs, with zeros between and after them: those of each input are `width`
+/// elements. Few features are in one panel.
 template <class T>
-MODELWHEEL_NOINLINE void copy_filters(const Convolution &c, std::int64_t count, const T *kernel, T *to) {
+MODELWHEEL_NOINLINE void copy_filters(const Convolution &c, std::int64_t count, std::int64_t width, const T *kernel,
+                                      T *to) {
   const Axes axes = axes_of(c);
   const Axis &inner = axes.axis[kAxes - 1];
   const std::int64_t window = inner.kernel_size + (count - 1) * inner.stride, features = c.out_features;
-  std::memset(to, 0, static_cast<std::size_t>(adjacent_filters(with_adjacent(c, count))) * sizeof(T));
+  const std::int64_t taps = axes.axis[0].kernel_size * axes.axis[1].kernel_size * window;
+  std::memset(to, 0, static_cast<std::size_t>(taps * c.in_features * width) * sizeof(T));
   for (const Axis &axis : axes.axis) kernel += axis.first_tap;
   for (std::int64_t z = 0; z < axes.axis[0].kernel_size; ++z)
     for (std::int64_t y = 0; y < axes.axis[1].kernel_size; ++y)
-      for (std::int64_t x = 0; x < window; ++x, to += c.in_features * count * features)
+      for (std::int64_t x = 0; x < window; ++x, to += c.in_features * width)
         for (std::int64_t i = 0; i < count; ++i) {
           const std::int64_t tap = x - i * inner.stride;
           if (tap < 0 || tap >= inner.kernel_size) continue;
           const T *from = kernel + z * axes.axis[0].tap_step + y * axes.axis[1].tap_step + tap * inner.tap_step;
           for (std::int64_t k = 0; k < c.in_features; ++k)
             copy_weights(from + k * c.kernel_in, c.panel == 0 ? c.kernel_out : 1, features,
-                         to + (k * count + i) * features);
+                         to + k * width + i * features);
         }
 }
 
@@ -197,7 +200,7 @@ MODELWHEEL_NOINLINE void convolve_adjacent(const Convolution &c, const T *in, co
   T *const columns[] = {scratch.take<T>(wide.out_features), scratch.take<T>(wide.out_features),
                         scratch.take<T>(wide.out_features)};
   void *const rest = scratch.take<T>(0);
-  copy_filters(c, count, kernel, filters);
+  copy_filters(c, count, wide.out_features, kernel, filters);
   Epilogue<T> follows{};
   if (epilogue != nullptr) follows = with_repeated(*epilogue, c.out_features, count, columns);
   wide.batch = one.batch = 1;

@@ -6,6 +6,7 @@
 #include "kernels/convolution/depthwise.h"
 #include "kernels/convolution/generic.h"
 #include "kernels/convolution/narrow.h"
+#include "kernels/convolution/padded.h"
 #include "kernels/convolution/windows.h"
 #include "kernels/convolution/winograd.h"
 
@@ -19,7 +20,7 @@ struct MethodList {
 /// All methods: the first that prefers a convolution computes it.
 using Methods =
     MethodList<WinogradMethod<Tiling<3, 3>>, WinogradMethod<Tiling<1, 3>>, WinogradMethod<Tiling<1, 5>>,
-               DecomposedMethod, NarrowMethod, AdjacentMethod, DepthwiseMethod, WindowsMethod, GenericMethod>;
+               DecomposedMethod, NarrowMethod, AdjacentMethod, DepthwiseMethod, PaddedMethod, WindowsMethod, GenericMethod>;
 
 /// Whether a method may compute elements T; with `kDirect`, by the sums of the definition.
 template <class T, bool kDirect, class Method>
