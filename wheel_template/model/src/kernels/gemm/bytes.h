@@ -158,7 +158,7 @@ MODELWHEEL_NOINLINE void multiply_rows_by(const Rows &rows, const ByteRange &ran
 }
 
 /// Whether the tiles of AMX are quicker than vectors: their shapes have to be set first, and 16 rows take as long as
-/// few ones. See docs/design/integer-products.md for the times.
+/// few ones. See docs/design/byte-tiles.md for the times.
 constexpr bool worth_tiles(std::int64_t rows, std::int64_t depth, std::int64_t columns) {
   constexpr std::int64_t kFewestRows = 5, kFewestProducts = 32 * 1024;
   return rows >= kFewestRows && rows * depth * divide_up(columns, kPanel) * kPanel >= kFewestProducts;
