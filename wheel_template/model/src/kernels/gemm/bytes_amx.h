@@ -61,10 +61,11 @@ class PanelProduct<BytesAmx> {
   }
 
  private:
-  // Tiles 0 to 3 are sums. Each product loads its operands, as registers are renamed: more of them would not help.
+  // Tiles 0 to 3 are sums. The others are loaded again for each operand: the CPU renames them, so nothing waits.
   static constexpr int kLeft = 4, kRight = 5, kLeftRest = 6, kRightRest = 7;
 
-  /// A tile of lhs: where its first row begins, the bytes from one row to the next, and where runs of a row are.
+  /// A tile of lhs: where its first row begins, the bytes from one row to the next, and those from one run of a row to
+  /// the next; 0 if runs are where `Runs` says.
   struct Group {
     const std::int8_t *first;
     std::int64_t step, run_step;
