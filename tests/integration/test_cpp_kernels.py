@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from modelwheel.levels import host_levels
+from modelwheel.levels import LEVELS, host_levels
 from tests.support.kernels import COMPILED, HEADERS, SOURCES, include_options, write_instances
 
 FLAGS = ["-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wpedantic", "-Werror", "-fno-exceptions"]
@@ -16,7 +16,8 @@ FLAGS += ["-fno-rtti", "-std=c++17"]
 LEVEL = host_levels()[2 if len(host_levels()) > 2 else 0]
 LIBC = {"memcpy", "memmove", "memset", "sin", "cos", "sincos"}
 _INSTRUCTIONS = {
-    "kernels/gemm/bytes_isa.h": ("cpuid.h", "immintrin.h", "arm_neon.h"),
+    "kernels/base/asked.h": ("cpuid.h",),
+    "kernels/gemm/bytes_isa.h": ("immintrin.h", "arm_neon.h"),
     "kernels/elementwise/typed.h": ("immintrin.h",),
 }
 """Headers of compilers whose functions are always inlined."""
@@ -78,3 +79,36 @@ def test_every_symbol_belongs_to_the_level(optimization: str, tmp_path: Path) ->
     assert [name for name in defined if owned not in name] == []
     used = {name for kind, name in symbols if kind == "U"}
     assert [name for name in used - LIBC - LINKER if owned not in name] == []
+
+
+_ASKED = """
+#include "kernels/base/asked.h"
+#include <cstdio>
+
+int main() {
+  using namespace modelwheel::x86_64_v4;
+  for (int again = 0; again < 2; ++again) std::printf("%d %d\\n", has_vnni(), has_amx_int8());
+}
+"""
+
+
+@pytest.mark.skipif(LEVELS["x86-64-v4"] not in host_levels(), reason="needs x86-64-v4")
+def test_the_cpu_is_asked_what_linux_knows(tmp_path: Path) -> None:
+    source, program = tmp_path / "asked.cpp", tmp_path / "asked"
+    source.write_text(_ASKED, encoding="utf-8")
+    level = LEVELS["x86-64-v4"]
+    options = [f"-march={level.name}", f"-DMODELWHEEL_LEVEL={level.identifier}"]
+    run("c++", *FLAGS, *include_options(tmp_path), *options, source, "-o", program)
+    flags = Path("/proc/cpuinfo").read_text(encoding="ascii").split()
+    vnni, amx = (
+        all(
+            flag in flags
+            for feature in level.asked
+            if feature.name.startswith(prefix)
+            for flag in feature.linux
+        )
+        for prefix in ("AVX512_VNNI", "AMX_")
+    )
+    first, again = run(program).splitlines()
+    assert first == again
+    assert first in {f"{vnni:d} {amx:d}", f"{vnni:d} 0"}  # a sandbox may refuse AMX

@@ -123,6 +123,8 @@ def test_what_nothing_refers_to_is_judged_as_well(tmp_path: Path) -> None:
 
 BEYOND = {
     "AVX512_VNNI": code(0x62, 0xF2, 0x75, 0x48, 0x50, 0xC2),  # vpdpbusd zmm0, zmm1, zmm2
+    "AMX_TILE": code(0xC4, 0xE2, 0x78, 0x49, 0xC0),  # tilerelease
+    "AMX_INT8": code(0xC4, 0xE2, 0x53, 0x5E, 0xC4),  # tdpbssd tmm0, tmm4, tmm5
     "AVX_VNNI": code(0xC4, 0xE2, 0x75, 0x50, 0xC2),  # {vex} vpdpbusd ymm0, ymm1, ymm2
     "AVX512F": code(0x62, 0xF1, 0x75, 0x48, 0xFE, 0xC2),  # vpaddd zmm0, zmm1, zmm2
     "SSE4A": code(0xF2, 0x0F, 0x79, 0xC1),  # insertq xmm0, xmm1
@@ -141,19 +143,20 @@ APART = """__asm__ volatile("jmp 1f; .pushsection .text.unlikely; 1: call helper
 """A call as compilers put one that hardly ever happens: in a part of the function that is elsewhere."""
 
 
+@pytest.mark.parametrize("feature", ["AVX512_VNNI", "AMX_TILE", "AMX_INT8"])
 @pytest.mark.parametrize("call", [CALLS["a call"], APART])
 @pytest.mark.parametrize("asks", [False, True])
 def test_what_a_level_asks_the_cpu_for_is_accepted(
-    asks: bool, call: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    asks: bool, call: str, feature: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """AVX512-VNNI is beside the highest level: its code may have it, if it asks for it."""
+    """AVX512-VNNI and AMX are beside the highest level: its code may have them, if it asks for them."""
     monkeypatch.setitem(audited.LEVELS, "x86_64", ("x86-64", "x86-64-v4"))
-    used = {"LEVEL_CODE": f"{call}; {BEYOND['AVX512_VNNI']}"}
+    used = {"LEVEL_CODE": f"{call}; {BEYOND[feature]}"}
     asked = {"HELPER": code(0x0F, 0xA2) if asks else code(0x90)}
     recipe = Recipe(cpus=("x86_64", "x86_64", "x86_64_v4"), defines=asked, high=used)
     found = judge(recipe, tmp_path)
     assert len(found) == (0 if asks else 1)
-    assert all("AVX512_VNNI" in sentence for sentence in found)
+    assert all(feature in sentence for sentence in found)
 
 
 def test_what_no_decoder_knows_is_found(tmp_path: Path) -> None:

@@ -98,9 +98,16 @@ void check_all(Random &random, Convolution c) {
   byte_convolution<std::int8_t, std::int32_t>(c, padding, in.data(), panels.data(), out.data(), scratch.data());
   check_sums(c, in, kernel, padding, out);
   const WindowRows rows(c, in.data(), padding);
-  multiply_rows_by<Bytes>(rows, byte_range(c), panels.data(), StoredSums{out.data(), c.out_features, 1},
-                          scratch.data());
-  check_sums(c, in, kernel, padding, out);
+  const StoredSums sums{out.data(), c.out_features, 1};
+  const auto check = [&](auto multiply) {
+    multiply(rows, byte_range(c), panels.data(), sums, scratch.data());
+    check_sums(c, in, kernel, padding, out);
+  };
+  check(multiply_rows_by<Bytes, WindowRows, StoredSums>);
+#if defined(__AVX512BW__)
+  if (has_vnni()) check(multiply_rows_by<BytesVnni, WindowRows, StoredSums>);
+  if (has_amx_int8()) check(multiply_rows_by<BytesAmx, WindowRows, StoredSums>);
+#endif
   check_parts(random, c, in, kernel, panels, padding);
   c.panel = 0;
   check_parts(random, c, in, kernel, kernel, padding);
@@ -153,6 +160,23 @@ KERNEL_TEST(convolutions_of_bytes) {
   Random random(1);
   for (const std::int64_t rank : {1, 2, 3})
     for (int i = 0; i < 150; ++i) check_all(random, random_convolution(random, rank));
+}
+
+KERNEL_TEST(wide_convolutions_of_bytes) {
+  // Lines that are longer than the tiles of AMX, and pixels that are read in place.
+  Random random(1);
+  for (int i = 0; i < 60; ++i) {
+    Convolution c = random_convolution(random, 2);
+    const std::int64_t pixel = c.in_spatial[1];
+    c.in_size[1] = random.integer(14, 60), c.out_size[1] = random.integer(10, 40);
+    if (random.chance(50)) {
+      c.pad_low[0] = c.pad_low[1] = 0, c.kernel_size[0] = c.kernel_size[1] = 1;
+      for (int d = 0; d < 2; ++d) c.out_size[d] = divide_up(c.in_size[d], c.stride[d]);
+    }
+    c.in_spatial[0] = pixel * c.in_size[1], c.in_batch = c.in_spatial[0] * c.in_size[0];
+    c.kernel_spatial[0] = c.kernel_spatial[1] * c.kernel_size[1];
+    check_all(random, c);
+  }
 }
 
 KERNEL_TEST(depthwise_convolutions_of_bytes) {

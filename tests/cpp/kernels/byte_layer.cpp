@@ -97,7 +97,7 @@ void check_convolution(Random &random) {
 
 template <int Columns>
 void test_columns(Random &random) {
-  for (const std::int64_t m : {1, 2, 7, 70, 400}) check_product<Columns>(random, m, random.integer(1, 100));
+  for (const std::int64_t m : {1, 2, 7, 33, 70, 400}) check_product<Columns>(random, m, random.integer(1, 100));
   for (int i = 0; i < 20; ++i) check_convolution<Columns>(random);
 }
 

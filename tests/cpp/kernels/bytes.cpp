@@ -1,6 +1,7 @@
 // bytes.cpp - products of 8-bit integers with packed weights: each sum is that of a plain loop, with all instructions.
 #include "kernels/gemm/parts.h"
 
+#include <cstdio>
 #include <initializer_list>
 
 #include "check.h"
@@ -43,6 +44,7 @@ void check_all(const ByteProduct &p, const Buffer<std::int8_t> &lhs, const Buffe
   check_product(p, lhs, weights, multiply_bytes_by<Bytes>);
 #if defined(__AVX512BW__)
   if (has_vnni()) check_product(p, lhs, weights, multiply_bytes_by<BytesVnni>);
+  if (has_amx_int8()) check_product(p, lhs, weights, multiply_bytes_by<BytesAmx>);
 #endif
   check_product(
       p, lhs, weights,
@@ -105,5 +107,26 @@ KERNEL_TEST(products_of_all_bytes) {
         check_all({7, 20, k, k, 1, 20, 1}, lhs, weights);
       }
 }
+
+#if defined(__AVX512BW__)
+KERNEL_TEST(products_of_bytes_in_tiles) {
+  if (!has_amx_int8()) return void(std::printf("products_of_bytes_in_tiles: skipped, as this CPU has no AMX\n"));
+  Random random(1);
+  // Tiles that are full and not, alone and in pairs, with panels likewise.
+  for (const std::int64_t m : {1, 2, 15, 16, 17, 31, 32, 33, 47, 48, 64, 65, 127, 128, 129, 200, 300})
+    for (const std::int64_t n : {1, 16, 17, 32, 40, 48, 64, 65, 112}) test_random(random, m, n, random.integer(1, 200));
+  for (std::int64_t k = 1; k <= 200; ++k) test_random(random, random.integer(16, 40), random.integer(1, 40), k);
+  for (const std::int64_t k : {255, 256, 1000, 1024, 3000, 4608}) test_random(random, 40, 70, k);
+  // The largest sums, of both signs.
+  for (const std::int64_t k : {64, 100, 4096})
+    for (const int left : {-128, 127})
+      for (const int right : {-128, 127}) {
+        Buffer<std::int8_t> lhs(33 * k), weights(k * 20);
+        for (std::int8_t &value : lhs) value = static_cast<std::int8_t>(left);
+        for (std::int8_t &value : weights) value = static_cast<std::int8_t>(right);
+        check_all({33, 20, k, k, 1, 20, 1}, lhs, weights);
+      }
+}
+#endif
 
 }  // namespace modelwheel::MODELWHEEL_LEVEL

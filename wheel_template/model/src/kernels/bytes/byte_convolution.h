@@ -29,11 +29,17 @@ struct WindowRows {
         padding(around) {}
 
   Runs runs() const { return {plan.offsets, plan.runs, plan.run}; }
-  std::int64_t rows_at_once() const { return byte_rows(m, packed_depth(c)); }
   std::int64_t most_together() const { return plan.rows; }
+  std::size_t instruction_scratch() const { return product_scratch(uneven_windows(c), packed_depth(c)); }
 
+  template <class Isa>
+  std::int64_t rows_at_once() const {
+    return byte_rows<Isa>(m, packed_depth(c));
+  }
+
+  template <class Isa>
   std::int64_t together(std::int64_t row) const {
-    if (plan.lines == 0) return plan.rows;
+    if (plan.lines == 0) return rows_at_once<Isa>();
     const std::int64_t width = axes.axis[2].out_size, line = row / width % axes.axis[1].out_size;
     return smaller_of(plan.lines, axes.axis[1].out_size - line) * width - row % width;
   }
@@ -47,6 +53,12 @@ struct WindowRows {
   void pack(std::int64_t row, std::int64_t rows, typename Isa::Left *to, const typename Isa::Left **begins) const {
     if (plan.lines > 0) return pack_lines<Isa>(row, rows, to, begins);
     Output output = output_of(row);
+    if constexpr (PanelProduct<Isa>::kInPlace) {
+      if (plan.in_place) {
+        for (std::int64_t i = 0; i < rows; ++i, advance(output)) begins[i] = first_tap(output);
+        return;
+      }
+    }
     for (std::int64_t i = 0; i < rows; ++i, to += plan.run, advance(output)) {
       begins[i] = to;
       pack_window<Isa>(output, to);
@@ -80,6 +92,13 @@ struct WindowRows {
     if (++output.z < axes.axis[0].out_size) return;
     output.z = 0;
     output.image += c.in_batch;
+  }
+
+  /// Where a window begins, if all of it is inside of the image.
+  const std::int8_t *first_tap(const Output &output) const {
+    const Axis(&axis)[kAxes] = axes.axis;
+    return output.image + window_start(axis[0], output.z) * axis[0].in_step +
+           window_start(axis[1], output.y) * axis[1].in_step + window_start(axis[2], output.x) * axis[2].in_step;
   }
 
   /// The window of an output.

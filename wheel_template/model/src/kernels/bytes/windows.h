@@ -36,9 +36,11 @@ struct WindowPlan {
   static constexpr int kMostRuns = 32;
   /// Lines of outputs whose inputs are packed together; 0 if windows are gathered.
   std::int64_t lines;
+  /// Whether each window is a pixel of an image, of whole quads, and may be read there.
+  bool in_place;
   /// Elements of a packed line of the input.
   std::int64_t line;
-  /// Most outputs whose windows are packed together, and the elements that these need.
+  /// Most outputs whose windows are packed together, and the elements of their lines.
   std::int64_t rows, elements;
   /// See Runs.
   std::int64_t runs, run, offsets[kMostRuns];
@@ -53,6 +55,15 @@ constexpr bool windows_overlap(const Convolution &c) {
          y.kernel_size * x.kernel_size > y.stride * x.stride;
 }
 
+/// Whether windows are single pixels inside of images, whose features are side by side in whole quads.
+constexpr bool windows_are_pixels(const Convolution &c) {
+  if (c.in_feature != 1 || c.in_features % kQuad != 0) return false;
+  for (const Axis &axis : axes_of(c).axis)
+    if (axis.kernel_size != 1 || axis.pad_low > 0 || window_start(axis, axis.out_size - 1) >= axis.in_size)
+      return false;
+  return true;
+}
+
 constexpr WindowPlan window_plan(const Convolution &c) {
   constexpr std::int64_t kElements = 48 * 1024;
   const Axes axes = axes_of(c);
@@ -60,8 +71,8 @@ constexpr WindowPlan window_plan(const Convolution &c) {
   WindowPlan plan{};
   if (!windows_overlap(c)) {
     plan.rows = byte_rows(count_outputs(c), packed_depth(c));
+    plan.in_place = windows_are_pixels(c);
     plan.runs = 1, plan.run = packed_depth(c);
-    plan.elements = plan.rows * plan.run;
     return plan;
   }
   plan.line = ((x.out_size - 1) * x.stride + x.kernel_size) * c.in_features;
@@ -76,10 +87,18 @@ constexpr WindowPlan window_plan(const Convolution &c) {
   return plan;
 }
 
+/// Rows that may not be evenly spaced: those of lines, at whose ends windows are farther from each other.
+constexpr std::int64_t uneven_windows(const Convolution &c) {
+  return windows_overlap(c) || windows_are_pixels(c) ? byte_rows(count_outputs(c), packed_depth(c)) : 0;
+}
+
 /// Bytes of scratch memory for packed windows.
 constexpr std::size_t window_scratch(const Convolution &c) {
   const WindowPlan plan = window_plan(c);
-  return packed_scratch(plan.rows, plan.elements);
+  const std::int64_t outputs = count_outputs(c), depth = packed_depth(c);
+  const std::size_t packed =
+      plan.lines > 0 ? scratch_bytes<Bytes::Left>(plan.elements) : packed_scratch(outputs, depth);
+  return scratch_bytes<const void *>(plan.rows) + product_scratch(uneven_windows(c), depth) + packed;
 }
 
 /// So many bytes that are all the same, as the instructions read them.

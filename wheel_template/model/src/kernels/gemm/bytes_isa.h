@@ -1,15 +1,14 @@
 // src/kernels/gemm/bytes_isa.h - sums of four products of 8-bit integers with the instructions of a level.
 //
 // All give the same sums, modulo 2^32: none saturates. VNNI is not part of any level, so CPUs of x86-64-v4 are asked
-// for it.
+// for it, as for AMX, which is in bytes_amx.h.
 #pragma once
 
 #include <cstring>
 
-#include "kernels/base/level.h"
+#include "kernels/base/asked.h"
 
 #if defined(__x86_64__)
-#include <cpuid.h>
 #include <immintrin.h>
 #elif defined(__aarch64__)
 #include <arm_neon.h>
@@ -147,26 +146,6 @@ struct BytesNeon {
   static MODELWHEEL_INLINE void store(std::int32_t *to, Sums sums) { vst1q_s32(to, sums); }
 };
 using Bytes = BytesNeon;
-#endif
-
-#if defined(__AVX512BW__)
-/// Whether this CPU, which has the level's instructions, has AVX512-VNNI. It is asked once.
-MODELWHEEL_COLD MODELWHEEL_NOINLINE inline bool ask_for_vnni() {
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  __cpuid_count(7, 0, a, b, c, d);
-  return (c >> 11 & 1U) != 0;
-}
-
-/// It is part of its callers, so that an audit sees that they ask.
-MODELWHEEL_INLINE bool has_vnni() {
-  static int answer = -1;
-  int known = __atomic_load_n(&answer, __ATOMIC_RELAXED);
-  if (known < 0) {
-    known = ask_for_vnni() ? 1 : 0;
-    __atomic_store_n(&answer, known, __ATOMIC_RELAXED);
-  }
-  return known == 1;
-}
 #endif
 
 }  // namespace modelwheel::MODELWHEEL_LEVEL
