@@ -95,8 +95,10 @@ void check_all_epilogues(Random &random, const Dot &d, const Buffer<float> &lhs,
       },
       [&](float *sums, const Epilogue<float> &epilogue, std::int64_t step) {
         run(sums, epilogue, step, [&](const Dot &apart, float *out, const Epilogue<float> &own) {
-          const OneThread thread(random, [&apart](std::int64_t most) { return bf16_dot_part_scratch<float>(apart, most); });
-          bf16_dot_in_parts<float>(thread.shared(), apart, lhs.data(), weights.panels.data(), out, scratch.data(), &own);
+          const OneThread thread(random,
+                                 [&apart](std::int64_t most) { return bf16_dot_part_scratch<float>(apart, most); });
+          bf16_dot_in_parts<float>(thread.shared(), apart, lhs.data(), weights.panels.data(), out, scratch.data(),
+                                   &own);
         });
       });
 }

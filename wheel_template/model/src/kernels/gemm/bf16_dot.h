@@ -1,8 +1,8 @@
 // src/kernels/gemm/bf16_dot.h - products of floats with weights that are bfloat16 numbers, of two bytes each.
 //
-// Weights are widened where they are multiplied, which is exact, and each sum has the order of gemm.h. So results have the
-// bits that the same weights have as floats, with any number of rows and parts. Of few rows, reading the weights takes
-// longest, and these are half as many bytes.
+// Weights are widened where they are multiplied, which is exact, and each sum has the order of gemm.h. So results have
+// the bits that the same weights have as floats, with any number of rows and parts. Of few rows, reading the weights
+// takes longest, and these are half as many bytes.
 #pragma once
 
 #include "kernels/gemm/parts.h"
@@ -24,16 +24,20 @@ static_assert(kPanelVectors > 0, "a panel has at least a vector of each level");
 inline constexpr int kBf16Rows = kVectorRegisters == 32 ? (kPanelVectors == 1 ? 12 : 6) : (kPanelVectors == 2 ? 6 : 2);
 inline constexpr int kBf16Panels = kPanelVectors == 1 ? 2 : 1;
 inline constexpr int kBf16FewRows = 2, kFewPanels = larger_of(kVectorRegisters / 4 / kPanelVectors, 1);
-/// Fewest rows of a tile that fetches the weights of the next strip: with fewer, those of the strip itself come as quickly.
+/// Fewest rows of a tile that fetches the weights of the next strip: with fewer, those of the strip itself come as
+/// quickly.
 inline constexpr int kFetchingRows = 4;
+/// Whether weights are widened before they are multiplied by several tiles: few registers leave none for it there.
+inline constexpr bool kWidens = kVectorRegisters < 32;
 inline constexpr int kOnePanels = larger_of(kRowVectors / kPanelVectors, 1);
 
 /// The next smaller number of rows of a tile.
 constexpr int smaller_tile(int rows) { return rows > 8 ? 8 : rows > 4 ? 4 : rows > 2 ? 2 : 1; }
 
-/// The rows of the next tile.
+/// The rows of the next tile. Before a tile that has very few there is a smaller one.
 constexpr int bf16_tile_rows(std::int64_t left) {
   int rows = kBf16Rows;
+  if (left > rows && left < rows + 4) return smaller_tile(rows);
   while (rows > left) rows = smaller_tile(rows);
   return rows;
 }
@@ -43,18 +47,24 @@ constexpr std::int64_t bf16_depth(std::int64_t m, std::int64_t k) {
   return m <= kBf16Rows ? k : divide_up(large_depth(k), kPair) * kPair;
 }
 
+/// Elements of scratch memory for weights that are widened before.
+constexpr std::int64_t bf16_widened(std::int64_t m, std::int64_t k) {
+  return !kWidens || m < 2 * kBf16Rows ? 0 : kBf16Panels * bf16_panel(bf16_depth(m, k));
+}
+
 /// Elements of scratch memory: as many as the rows of a tile have, or of packed rows. Fewer rows need no more.
 constexpr std::int64_t bf16_elements(std::int64_t m, std::int64_t k) {
   const std::int64_t tile = smaller_of(m, std::int64_t{kBf16Rows}) * k;
-  return m <= kBf16Rows ? tile : larger_of(tile, smaller_of(kLargeLhs, m * bf16_depth(m, k)));
+  const std::int64_t rows = m <= kBf16Rows ? tile : larger_of(tile, smaller_of(kLargeLhs, m * bf16_depth(m, k)));
+  return bf16_widened(m, k) + rows;
 }
 
-/// A tile of packed rows with some panels.
-template <class T>
+/// A tile of packed rows with some panels, of BF16 or widened.
+template <class T, class Weight>
 struct Bf16Tile {
   /// Element k of all rows, then k + 1 of all.
   const T *lhs;
-  const BF16 *panels;
+  const Weight *weights;
   std::int64_t panel, depth;
   /// As in Strip.
   bool accumulate;
@@ -62,24 +72,31 @@ struct Bf16Tile {
   std::int64_t column;
   T *out;
   std::int64_t step;
-  /// How much further the weights are that are fetched meanwhile, in elements.
-  std::int64_t ahead = 0;
+  /// The panels that are fetched meanwhile.
+  const BF16 *next;
+  std::int64_t next_panel;
 };
 
 /// The first or the second elements of pairs.
 template <class T, bool Second>
-MODELWHEEL_INLINE Vector<T> widened(const BF16 *pairs) {
-  const auto both = load<std::uint32_t, kLanes<T>>(reinterpret_cast<const std::uint32_t *>(pairs));
+MODELWHEEL_INLINE Vector<T> bf16_vector(const BF16 *pairs, std::int64_t column) {
+  const auto both = load<std::uint32_t, kLanes<T>>(reinterpret_cast<const std::uint32_t *>(pairs + kPair * column));
   return bits_as<Vector<T>>(Second ? both & 0xFFFF0000U : both << 16);
 }
 
+template <class T, bool Second>
+MODELWHEEL_INLINE Vector<T> bf16_vector(const T *rows, std::int64_t column) {
+  return load(rows + (Second ? kPanel : 0) + column);
+}
+
 /// Adds the products of one element of each row with one of each column.
-template <class T, bool Second, int Rows, int Vectors>
-MODELWHEEL_INLINE void add_bf16(const T *lhs, const BF16 *pairs, std::int64_t panel, Vector<T> (&sum)[Rows][Vectors]) {
+template <class T, bool Second, int Rows, int Vectors, class Weight>
+MODELWHEEL_INLINE void add_bf16(const T *lhs, const Weight *weights, std::int64_t panel,
+                                Vector<T> (&sum)[Rows][Vectors]) {
   Vector<T> right[Vectors];
   MODELWHEEL_UNROLL
   for (int j = 0; j < Vectors; ++j) {
-    right[j] = widened<T, Second>(pairs + j / kPanelVectors * panel + j % kPanelVectors * kLanes<T> * kPair);
+    right[j] = bf16_vector<T, Second>(weights + j / kPanelVectors * panel, j % kPanelVectors * kLanes<T>);
     if (Rows > 1) keep_in_register(right[j]);
   }
   MODELWHEEL_UNROLL
@@ -90,8 +107,8 @@ MODELWHEEL_INLINE void add_bf16(const T *lhs, const BF16 *pairs, std::int64_t pa
   }
 }
 
-template <class T, int Rows, int Panels>
-MODELWHEEL_NOINLINE void bf16_tile(const Bf16Tile<T> &t) {
+template <class T, int Rows, int Panels, class Weight>
+MODELWHEEL_NOINLINE void bf16_tile(const Bf16Tile<T, Weight> &t) {
   constexpr int kWidth = kLanes<T>, kVectors = Panels * kPanelVectors;
   Vector<T> sum[Rows][kVectors];
   T *out[Rows];
@@ -102,57 +119,88 @@ MODELWHEEL_NOINLINE void bf16_tile(const Bf16Tile<T> &t) {
     for (int j = 0; j < kVectors; ++j) sum[i][j] = t.accumulate ? load(out[i] + j * kWidth) : Vector<T>{};
   }
   const T *lhs = t.lhs;
-  const BF16 *pairs = t.panels;
-  const std::int64_t panel = t.panel, ahead = t.ahead;
+  const Weight *weights = t.weights;
+  const BF16 *next = t.next;
+  const std::int64_t panel = t.panel, next_panel = t.next_panel;
   std::int64_t k = t.depth;
   for (; k >= kPair; k -= kPair) {
     if constexpr (Rows >= kFetchingRows) {
       MODELWHEEL_UNROLL
-      for (int j = 0; j < Panels; ++j) __builtin_prefetch(pairs + ahead + j * panel, 0, 2);
+      for (int j = 0; j < Panels; ++j) __builtin_prefetch(next + j * next_panel, 0, 2);
+      next += kPair * kPanel;
     }
-    add_bf16<T, false, Rows, kVectors>(lhs, pairs, panel, sum);
-    lhs += Rows;
-    // GCC would load what both halves multiply at once, for which there are not enough registers.
-    asm volatile("" : "+r"(lhs) : : "memory");
-    add_bf16<T, true, Rows, kVectors>(lhs, pairs, panel, sum);
-    lhs += Rows;
-    pairs += kPair * kPanel;
+    add_bf16<T, false, Rows, kVectors>(lhs, weights, panel, sum);
+    add_bf16<T, true, Rows, kVectors>(lhs + Rows, weights, panel, sum);
+    lhs += kPair * Rows;
+    weights += kPair * kPanel;
   }
-  if (k > 0) add_bf16<T, false, Rows, kVectors>(lhs, pairs, panel, sum);
+  if (k > 0) add_bf16<T, false, Rows, kVectors>(lhs, weights, panel, sum);
   store_sums<T, kWidth>(t.epilogue, out, t.column, (kVectors - 1) * kWidth, sum);
 }
 
-/// Some panels of packed rows.
-template <class T, int Rows, int Panels>
-void bf16_tiles(Bf16Tile<T> t, std::int64_t rows) {
-  for (; rows >= Rows; rows -= Rows) {
-    bf16_tile<T, Rows, Panels>(t);
-    t.lhs += Rows * t.depth;
-    t.out += Rows * t.step;
-    t.ahead = 0;
-  }
+/// A tile of so many rows.
+template <class T, int Rows, int Panels, class Weight>
+MODELWHEEL_INLINE void bf16_tile_of(int rows, const Bf16Tile<T, Weight> &t) {
   if constexpr (Rows > 1) {
-    if (rows > 0) bf16_tiles<T, smaller_tile(Rows), Panels>(t, rows);
+    if (rows < Rows) return bf16_tile_of<T, smaller_tile(Rows), Panels>(rows, t);
+  }
+  bf16_tile<T, Rows, Panels>(t);
+}
+
+/// Some panels of packed rows, in tiles of at most `Rows` rows. The first one fetches what is next.
+template <class T, int Rows, int Panels, class Weight>
+void bf16_tiles(Bf16Tile<T, Weight> t, std::int64_t rows, const BF16 *own) {
+  while (rows > 0) {
+    const int count = bf16_tile_rows(rows);
+    bf16_tile_of<T, Rows, Panels>(count, t);
+    t.lhs += count * t.depth;
+    t.out += count * t.step;
+    t.next = own;
+    rows -= count;
   }
 }
 
-/// The same with at most so many panels.
-template <class T, int Rows, int Panels>
-MODELWHEEL_INLINE void bf16_strip(std::int64_t panels, const Bf16Tile<T> &t, std::int64_t rows) {
-  if constexpr (Panels > 1) {
-    if (panels < Panels) return bf16_strip<T, Rows, Panels - 1>(panels, t, rows);
+/// Widens some panels of so many rows; the last row of an odd number has one after it.
+template <class T>
+void widen_panels(const BF16 *weights, std::int64_t panel, std::int64_t panels, std::int64_t depth, T *widened) {
+  for (std::int64_t p = 0; p < panels; ++p) {
+    const BF16 *pairs = weights + p * panel;
+    for (std::int64_t k = 0; k < depth; k += kPair, pairs += kPair * kPanel, widened += kPair * kPanel) {
+      MODELWHEEL_UNROLL
+      for (int j = 0; j < kPanelVectors; ++j) {
+        store(widened + j * kLanes<T>, bf16_vector<T, false>(pairs, j * kLanes<T>));
+        store(widened + kPanel + j * kLanes<T>, bf16_vector<T, true>(pairs, j * kLanes<T>));
+      }
+    }
   }
-  bf16_tiles<T, Rows, Panels>(t, rows);
+}
+
+/// A strip of so many panels, at most `Panels`. With scratch memory for them, weights are widened first.
+template <class T, int Rows, int Panels>
+MODELWHEEL_INLINE void bf16_strip(std::int64_t panels, const Bf16Tile<T, BF16> &t, std::int64_t rows, T *widened) {
+  if constexpr (Panels > 1) {
+    if (panels < Panels) return bf16_strip<T, Rows, Panels - 1>(panels, t, rows, widened);
+  }
+  if constexpr (kWidens && Rows == kBf16Rows) {
+    if (widened != nullptr) {
+      widen_panels(t.weights, t.panel, panels, t.depth, widened);
+      const Bf16Tile<T, T> wide{
+          t.lhs,  widened, bf16_panel(t.depth), t.depth, t.accumulate, t.epilogue, t.column, t.out,
+          t.step, t.next,  t.next_panel};
+      return bf16_tiles<T, Rows, Panels>(wide, rows, t.weights);
+    }
+  }
+  bf16_tiles<T, Rows, Panels>(t, rows, t.weights);
 }
 
 /// Whole panels of packed rows, from the first column on: strips are equally wide, as far as possible.
 template <class T, int Rows, int Panels>
-void bf16_columns(Bf16Tile<T> t, std::int64_t rows, std::int64_t panels) {
+void bf16_columns(Bf16Tile<T, BF16> t, std::int64_t rows, std::int64_t panels, T *widened) {
   while (panels > 0) {
     const std::int64_t some = divide_up(panels, divide_up(panels, Panels));
-    t.ahead = panels > some ? some * t.panel : 0;
-    bf16_strip<T, Rows, Panels>(some, t, rows);
-    t.panels += some * t.panel;
+    t.next = t.weights + (panels > some ? some * t.panel : 0);
+    bf16_strip<T, Rows, Panels>(some, t, rows, widened);
+    t.weights += some * t.panel;
     t.column += some * kPanel;
     t.out += some * kPanel;
     panels -= some;
@@ -181,21 +229,24 @@ void pack_bf16_rows(const Dot &d, const T *lhs, std::int64_t rows, std::int64_t 
 template <class T>
 void bf16_panels(const Dot &d, const T *lhs, const BF16 *weights, T *out, T *packed, const Epilogue<T> *epilogue) {
   const std::int64_t depth = bf16_depth(d.m, d.k), panels = d.n / kPanel;
-  const std::int64_t most = d.m <= kBf16Rows ? d.m : kLargeLhs / depth;
+  const std::int64_t most = d.m <= kBf16Rows ? d.m : kLargeLhs / depth, widening = bf16_widened(d.m, d.k);
+  T *const widened = widening > 0 ? packed : nullptr;
+  packed += widening;
   for (std::int64_t row = 0; row < d.m; row += most) {
     const std::int64_t rows = smaller_of(most, d.m - row);
     for (std::int64_t k = 0; k < d.k; k += depth) {
       const std::int64_t part = smaller_of(depth, d.k - k);
       pack_bf16_rows(d, lhs + row * d.lhs_m + k * d.lhs_k, rows, part, packed);
-      const Bf16Tile<T> tile{packed, weights + k * kPanel, d.panel, part,
-                             k > 0,  k + part >= d.k ? epilogue : nullptr,
-                             0,      out + row * d.out_m,  d.out_m};
+      const BF16 *const from = weights + k * kPanel;
+      const Epilogue<T> *const now = k + part >= d.k ? epilogue : nullptr;
+      const Bf16Tile<T, BF16> tile{packed,  from, d.panel, part, k > 0, now, 0, out + row * d.out_m,
+                                   d.out_m, from, d.panel};
       if (rows == 1)
-        bf16_columns<T, 1, kOnePanels>(tile, rows, panels);
+        bf16_columns<T, 1, kOnePanels>(tile, rows, panels, widened);
       else if (rows < 2 * kBf16FewRows)
-        bf16_columns<T, kBf16FewRows, kFewPanels>(tile, rows, panels);
+        bf16_columns<T, kBf16FewRows, kFewPanels>(tile, rows, panels, widened);
       else
-        bf16_columns<T, kBf16Rows, kBf16Panels>(tile, rows, panels);
+        bf16_columns<T, kBf16Rows, kBf16Panels>(tile, rows, panels, widened);
     }
   }
 }
@@ -210,7 +261,8 @@ void bf16_last_panel(const Dot &d, const T *lhs, const BF16 *weights, T *out, T 
   for (std::int64_t row = 0; row < d.m; row += kBf16Rows) {
     const std::int64_t rows = smaller_of(std::int64_t{kBf16Rows}, d.m - row);
     pack_bf16_rows(d, lhs + row * d.lhs_m, rows, d.k, packed);
-    bf16_tiles<T, kBf16Rows, 1>({packed, weights, d.panel, d.k, false, nullptr, 0, buffer, kPanel}, rows);
+    const Bf16Tile<T, BF16> tile{packed, weights, d.panel, d.k, false, nullptr, 0, buffer, kPanel, weights, d.panel};
+    bf16_tiles<T, kBf16Rows, 1>(tile, rows, weights);
     for (std::int64_t i = 0; i < rows; ++i)
       for (std::int64_t j = 0; j < columns; ++j) out[(row + i) * d.out_m + j] = buffer[i * kPanel + j];
   }
