@@ -40,6 +40,22 @@ MOST_BYTE_TAPS = 512
 """Taps of a depthwise filter of 8-bit integers whose sums floats hold exactly: products are below 2^15, and sums must be
 up to 2^24."""
 
+SMALLEST_HALVED = 1 << 18
+"""Bytes of float32 weights from which on those that are bfloat16 numbers are stored so. Smaller ones are read about as fast as
+they are multiplied, and widening them takes time."""
+
+_FEWEST_PANEL_COLUMNS = 48
+"""The rows of a matrix with fewer are close enough."""
+
+_LARGEST_GROWTH = 0.04
+"""By the zeros that fill the last panel, as a part of the weights."""
+
+
+def fill_panels(columns: int, growth: float = _LARGEST_GROWTH) -> bool:
+    """Whether a matrix with so many columns is worth packing."""
+    added = -columns % THRESHOLDS.panel
+    return columns >= _FEWEST_PANEL_COLUMNS and added <= columns * growth
+
 
 def header() -> str:
     """`src/kernels/base/thresholds.h`, without the last line break."""

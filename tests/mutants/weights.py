@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from modelwheel.codegen.constants import Constants
-from modelwheel.codegen.panels import COLUMNS, pack_weights
+from modelwheel.codegen.panels import COLUMNS, Packed, pack_weights
 from modelwheel.dtypes import ElementType
 from modelwheel.engine.programs import stored_programs, stored_records
 from modelwheel.engine.steps.model import compile_name
@@ -74,13 +74,13 @@ def read_weights(request: Request, store: Store) -> tuple[bytes, tuple[Region, .
     return bytes(constants.blob), tuple(_regions(constants, packed))
 
 
-def _regions(constants: Constants, packed: frozenset[str]) -> Iterator[Region]:
+def _regions(constants: Constants, packed: Packed) -> Iterator[Region]:
     for digest, offset in constants.offsets.items():
         array = constants.arrays[digest]
-        if array is None or array.element_type != ElementType.FLOAT32:
+        if array is None or array.element_type != ElementType.FLOAT32 or digest in packed.halved:
             continue
         shape = tuple(array.shape[axis] for axis in reversed(array.minor_to_major))
-        if digest in packed:
+        if digest in packed.panels:
             shape = (constants.sizes[digest] // (4 * COLUMNS), COLUMNS)
         if math.prod(shape):
             yield Region(offset, shape or (1,))

@@ -17,6 +17,7 @@ from ..codegen import (
     CompiledVariant,
     Constants,
     ModelTables,
+    Packed,
     StoredWeights,
     compiled_kernels,
     level_source,
@@ -61,7 +62,7 @@ class Project:
     reference: Record
     store: Store
     quantized: Record | None = None
-    """The layers of 8-bit integers, if the spec asks for some."""
+    """The layers of narrower numbers, if the spec asks for some."""
     profiled: bool = False
     """Whether the code reads a clock after each step."""
 
@@ -133,7 +134,7 @@ class Project:
 
 
 def read_quantization(store: Store, record: Record) -> Quantization:
-    """The layers of 8-bit integers in the result of the step that chose them."""
+    """The layers of narrower numbers in the result of the step that chose them."""
     return Quantization.model_validate_json(store.read_bytes(record, QUANTIZATION))
 
 
@@ -203,7 +204,10 @@ def _write_platform(
     first_state = _add_first_state(project, constants)
     storage = request.spec.package.weights_storage
     # Each column may have a scale of its own, which needs its elements evenly spaced.
-    packed = frozenset() if storage == "int8" else pack_weights(programs.values(), constants)
+    halves = storage == "float32"
+    packed = (
+        Packed() if storage == "int8" else pack_weights(programs.values(), constants, halves=halves)
+    )
     stored = store_weights(constants, storage)
     sizes = manifest.Sizes(
         weights=len(stored.content),
@@ -273,7 +277,7 @@ def _write_sources(
     tables: ModelTables,
     described: manifest.Manifest,
     constants: Constants,
-    packed: frozenset[str],
+    packed: Packed,
     programs: Mapping[VariantKey, Program],
     directory: Path,
 ) -> None:
@@ -308,7 +312,7 @@ def _write_sources(
         _write(directory / f"program_{level.identifier}.cpp", text.encode())
     text = tables_source(tables, request.levels_of(platform), states)
     _write(directory / "model_tables.cpp", text.encode())
-    kernels = "".join(f"{name}\n" for name in compiled_kernels(programs.values()))
+    kernels = "".join(f"{name}\n" for name in compiled_kernels(programs.values(), packed))
     _write(directory / KERNELS, kernels.encode())
 
 

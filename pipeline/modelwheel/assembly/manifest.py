@@ -192,7 +192,7 @@ class Compiler(JsonRecord):
     fusions: tuple[Replaced, ...] = ()
     """Functions of the model that were replaced before compiling."""
     quantization: Quantization | None = Field(default=None, exclude_if=lambda value: value is None)
-    """The layers that compute with 8-bit integers because the spec asks for it, and what that changes."""
+    """The layers that compute with narrower numbers because the spec asks for it, and what that changes."""
 
 
 class Provenance(JsonRecord):

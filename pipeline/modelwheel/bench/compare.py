@@ -220,7 +220,7 @@ def _at_level(
 
 
 def _accepted(manifest: Manifest) -> float:
-    """By how much outputs may differ: those of layers of 8-bit integers by more than their mean error, which was measured."""
+    """By how much outputs may differ: those of layers of narrower numbers by more than their mean error, which was measured."""
     quantization = manifest.compiler.quantization
     errors = quantization.errors.values() if quantization else ()
     return max(ACCEPTED, _LARGEST_ERROR * max(errors, default=0.0))

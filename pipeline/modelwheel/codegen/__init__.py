@@ -9,12 +9,12 @@ from __future__ import annotations
 from .calls import compiled_kernels
 from .constants import Constants
 from .cost import estimate_cost, partial_part
-from .panels import pack_weights
+from .panels import Packed, pack_weights
 from .rows.demand import FirstRows
 from .sources import CompiledVariant, ModelTables, level_source, random_states, tables_source
 from .storage import Storage, StoredWeights, store
 
-EMITTER_VERSION = 64
+EMITTER_VERSION = 65
 """Increased when the same program is written differently; part of every wheel's key in the store."""
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "Constants",
     "FirstRows",
     "ModelTables",
+    "Packed",
     "Storage",
     "StoredWeights",
     "compiled_kernels",

@@ -33,11 +33,16 @@ class Constants:
             self.blob.extend(content)
         return self.offsets[digest]
 
+    def content(self, digest: str) -> bytes:
+        """A constant, as it is stored."""
+        start = self.offsets[digest]
+        return bytes(self.blob[start : start + self.sizes[digest]])
+
     def rewrite(self, digest: str, change: Callable[[bytes], bytes]) -> None:
-        """Stores a constant in another form, which is no shorter; the offsets of those that follow may change."""
+        """Stores a constant in another form; the offsets of those that follow may change."""
         start = self.offsets[digest]
         end = start + self.sizes[digest]
-        changed = change(bytes(self.blob[start:end]))
+        changed = change(self.content(digest))
         growth = len(changed) - (end - start)
         followers = {other: offset for other, offset in self.offsets.items() if offset > start}
         padding = -growth % ALIGNMENT if followers else 0

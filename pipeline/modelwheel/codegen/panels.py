@@ -4,11 +4,15 @@ A product reads a few columns of its weights at a time. In the rows of a matrix 
 of the cache; in a panel they follow each other (Goto & van de Geijn, "Anatomy of high-performance matrix multiplication",
 ACM TOMS 34(3), 2008). All levels and batch sizes read the same panels (`src/kernels/gemm/shape.h`), so weights are
 still stored once.
+
+Weights that are bfloat16 numbers, as `package.compute` rounds them or their authors have, are stored in two bytes each. The kernel
+(`src/kernels/gemm/bf16_dot.h`) multiplies the same numbers in the same order, so no result changes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from ..dtypes import ElementType
@@ -19,18 +23,15 @@ from ..program.spatial_axes import SpatialExtents, axes_in_use
 from ..program.steps import Step
 from ..program.strip_layers import products
 from ..program.walk import slices, walk
-from ..thresholds import THRESHOLDS
+from ..thresholds import SMALLEST_HALVED, THRESHOLDS, fill_panels
 from .constants import Constants
 from .strides import ProductViews, dot_axes, is_of_bytes
 
 COLUMNS = THRESHOLDS.panel
 """Of a panel."""
 
-_FEWEST_COLUMNS = 48
-"""The rows of a matrix with fewer are close enough."""
-
-_LARGEST_GROWTH = 0.04
-"""By the zeros that fill the last panel, as a part of the weights."""
+PAIR = 2
+"""Rows of bfloat16 weights: those of a column are neighbours, as instructions for them take them, and one vector has both."""
 
 QUAD = 4
 """Rows that instructions for 8-bit integers take at once: those of a column are neighbours."""
@@ -49,6 +50,8 @@ class Form(NamedTuple):
     """Its rows."""
     run: int
     """Rows of 8-bit integers that are filled with zeros to whole quads; 0 for floats."""
+    halved: bool = False
+    """Whether floats keep their upper halves only."""
 
     def pack(self, content: bytes) -> bytes:
         """A matrix, by rows, in panels of `COLUMNS` columns, the last of which is filled with zeros."""
@@ -56,8 +59,13 @@ class Form(NamedTuple):
 
         if not self.run:
             matrix = np.frombuffer(content, "<u4").reshape(self.depth, -1)
-            matrix = np.pad(matrix, ((0, 0), (0, -matrix.shape[1] % COLUMNS)))
-            packed: bytes = matrix.reshape(self.depth, -1, COLUMNS).transpose(1, 0, 2).tobytes()
+            rows = -self.depth % PAIR if self.halved else 0
+            matrix = np.pad(matrix, ((0, rows), (0, -matrix.shape[1] % COLUMNS)))
+            panels = matrix.reshape(len(matrix), -1, COLUMNS).transpose(1, 0, 2)
+            if self.halved:
+                panels = panels.reshape(len(panels), -1, PAIR, COLUMNS).swapaxes(2, 3) >> 16
+                panels = panels.astype("<u2")
+            packed: bytes = panels.tobytes()
             return packed
         runs = np.frombuffer(content, np.int8).reshape(self.depth // self.run, self.run, -1)
         filled = ((0, 0), (0, -self.run % QUAD), (0, -runs.shape[2] % COLUMNS))
@@ -82,20 +90,23 @@ class Weights(NamedTuple):
     """Rows."""
     columns: int
     run: int = 0
+    halved: bool = False
     """See `Form`."""
+    may_be_halved: bool = False
+    """Whether there is a kernel that reads them so."""
 
     @property
     def panel(self) -> int:
-        """Elements of a panel (`byte_panel` in `src/kernels/gemm/bytes.h`)."""
+        """Elements of a panel (`byte_panel` in `src/kernels/gemm/bytes.h`, `bf16_panel` in `src/kernels/gemm/bf16_dot.h`)."""
         if self.run:
             filled = self.depth // self.run * (self.run + -self.run % QUAD)
             return COLUMNS * (_SUM_BYTES + filled)
-        return COLUMNS * self.depth
+        return COLUMNS * (self.depth + (self.depth % PAIR if self.halved else 0))
 
     @property
     def form(self) -> Form:
         """How they are packed."""
-        return Form(self.depth, self.run)
+        return Form(self.depth, self.run, self.halved)
 
 
 def weights_of(step: Step) -> Weights | None:
@@ -107,16 +118,13 @@ def weights_of(step: Step) -> Weights | None:
         return None
     if isinstance(step.op, Dot):
         weights = _of_dot(step, step.op)
-        growth = _LARGEST_GROWTH
+        fits = weights is not None and fill_panels(weights.columns)
     else:
         assert isinstance(step.op, Convolution)
         weights = _of_convolution(views, step.op)
-        growth = 0.0  # convolutions read whole panels
-    if weights is None or weights.columns < _FEWEST_COLUMNS:
-        return None
-    if -weights.columns % COLUMNS > weights.columns * growth:
-        return None
-    return weights if weights.slice.size >= _SMALLEST else None
+        # Convolutions read whole panels.
+        fits = weights is not None and fill_panels(weights.columns, growth=0.0)
+    return weights if weights and fits and weights.slice.size >= _SMALLEST else None
 
 
 def _of_bytes(step: Step, op: Dot) -> Weights | None:
@@ -153,7 +161,8 @@ def _of_dot(step: Step, op: Dot) -> Weights | None:
     if (column.stride, row.stride) != (1, column.size) or not (on_left or out_n.stride == 1):
         return None
     view = step.inputs["lhs" if on_left else "rhs"]
-    return Weights(view.slice, on_left=on_left, depth=row.size, columns=column.size)
+    weights = Weights(view.slice, on_left=on_left, depth=row.size, columns=column.size)
+    return weights._replace(may_be_halved=not on_left and view.slice.size >= SMALLEST_HALVED)
 
 
 def _of_convolution(views: ProductViews, op: Convolution) -> Weights | None:
@@ -169,32 +178,56 @@ def _of_convolution(views: ProductViews, op: Convolution) -> Weights | None:
     return Weights(kernel.slice, on_left=False, depth=step // columns, columns=columns)
 
 
-def pack_weights(programs: Iterable[Program], constants: Constants) -> frozenset[str]:
+@dataclass(frozen=True)
+class Packed:
+    """The constants that are packed, by their SHA-256."""
+
+    panels: frozenset[str] = frozenset()
+    halved: frozenset[str] = frozenset()
+    """Those of them that are bfloat16."""
+
+
+NOTHING_PACKED = Packed()
+
+
+def pack_weights(
+    programs: Iterable[Program], constants: Constants, *, halves: bool = True
+) -> Packed:
     """Packs the constants that all programs read as weights, and as nothing else.
 
     Args:
         programs: All programs of a model, as `Constants.add_program` returned them.
-        constants: Theirs. A packed one is known by the same SHA-256; if its last panel is not full, it is longer, and
-            the following ones move.
-
-    Returns:
-        The SHA-256 of those that are packed.
+        constants: Theirs. A packed one is known by the same SHA-256; it may have another size, and the following ones
+            move then.
+        halves: Whether weights that are bfloat16 numbers become so.
     """
-    forms: dict[str, Form | None] = {}
+    readers: dict[str, list[Weights | None]] = {}
     for program in programs:
-        for digest, form in _readers(program):
-            if forms.setdefault(digest, form) != form:
-                forms[digest] = None
-    packed = set()
-    for digest, form in forms.items():
-        if form is not None and constants.arrays[digest] is not None:
-            constants.rewrite(digest, form.pack)
-            packed.add(digest)
-    return frozenset(packed)
+        for digest, weights in _readers(program):
+            readers.setdefault(digest, []).append(weights)
+    packed: dict[str, Form] = {}
+    for digest, uses in readers.items():
+        forms = {weights.form if weights else None for weights in uses}
+        form = forms.pop()
+        if form is None or forms or constants.arrays[digest] is None:
+            continue
+        halved = halves and all(weights and weights.may_be_halved for weights in uses)
+        if halved and _is_bfloat16(constants.content(digest)):
+            form = form._replace(halved=True)
+        constants.rewrite(digest, form.pack)
+        packed[digest] = form
+    halved_ones = frozenset(digest for digest, form in packed.items() if form.halved)
+    return Packed(frozenset(packed), halved_ones)
 
 
-def _readers(program: Program) -> Iterator[tuple[str, Form | None]]:
-    """For each use of a constant, its SHA-256, and how it is packed if it is weights there."""
+def _is_bfloat16(content: bytes) -> bool:
+    import numpy as np
+
+    return not np.frombuffer(content, "<u2")[::2].any()
+
+
+def _readers(program: Program) -> Iterator[tuple[str, Weights | None]]:
+    """For each use of a constant, its SHA-256, and the weights that it is there, if it is some."""
     constants = {a.index: a for a in program.allocations if a.kind == "constant" and a.size}
     for result in program.results:
         if result.slice.allocation in constants:
@@ -207,5 +240,4 @@ def _readers(program: Program) -> Iterator[tuple[str, Form | None]]:
                 continue
             constant = constants[part.allocation]
             whole = part.size == constant.size and parts.count(part) == 1
-            weights = weights_here.get(part) if whole else None
-            yield constant.sha256 or "", weights.form if weights else None
+            yield constant.sha256 or "", weights_here.get(part) if whole else None

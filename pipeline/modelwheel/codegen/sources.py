@@ -17,6 +17,7 @@ from .cost import shared_part
 from .cpp import braces, cpp_bool, largest
 from .lengths import length_tables
 from .memory import Memory, plan_memory
+from .panels import NOTHING_PACKED, Packed
 from .rows.demand import FirstRows
 from .storage import StoredWeights, table_rows
 from .writer import EVERY_USE, BranchFunction, StepWriter
@@ -79,7 +80,7 @@ def level_source(
     inputs: Sequence[bool] | None = None,
     *,
     per_row: Sequence[bool] = (),
-    packed: frozenset[str] = frozenset(),
+    packed: Packed = NOTHING_PACKED,
     profiled: bool = False,
     expanded: bool = False,
 ) -> str:
@@ -93,7 +94,7 @@ def level_source(
         inputs: For each input of the model, whether its programs take it; by default all.
         per_row: For each output, whether calls with fewer rows need only so many of its own, which are along its first
             axis; by default nobody knows.
-        packed: The SHA-256 of the constants that are in panels.
+        packed: The constants that are in panels.
         profiled: Whether to read a clock after each step; never in what is shipped.
         expanded: Whether the weights are expanded when the library is loaded.
     """
@@ -179,15 +180,24 @@ def _variant_function(
     constants: Mapping[str, int],
     states: int,
     inputs: Sequence[bool] | None,
-    packed: frozenset[str],
+    packed: Packed,
     profiled: bool,
     first: FirstRows,
 ) -> tuple[str, StepWriter]:
     program, suffix = variant.program, variant.name
     memory = plan_memory(program, constants, states, inputs)
-    panels = frozenset(a.index for a in program.allocations if a.sha256 in packed)
+    panels, halved = (
+        frozenset(a.index for a in program.allocations if a.sha256 in some)
+        for some in (packed.panels, packed.halved)
+    )
     writer = StepWriter(
-        CALLS, suffix, panels=panels, profiled=profiled, batch=variant.batch_size, first=first
+        CALLS,
+        suffix,
+        panels=panels,
+        halved=halved,
+        profiled=profiled,
+        batch=variant.batch_size,
+        first=first,
     )
     calls: list[str] = []
     for step, writer.scratch.place in zip(program.steps, memory.scratch, strict=True):

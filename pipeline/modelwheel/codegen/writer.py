@@ -63,6 +63,8 @@ class StepWriter:
     """C++ constant expressions for the kernels of matrix products that each step calls, by element type."""
     panels: frozenset[int] = frozenset()
     """The allocations of weights that are packed."""
+    halved: frozenset[int] = frozenset()
+    """Those of them that are bfloat16."""
     types: dict[str, str] = field(default_factory=dict)
     """The definitions of types that do not depend on the variant, by name."""
     random_states: int = 0

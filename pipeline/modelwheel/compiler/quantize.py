@@ -1,4 +1,4 @@
-"""The job `quantize`: which layers compute with 8-bit integers, and what that changes on real rows.
+"""The job `quantize`: which layers compute with narrower numbers, and what that changes on real rows.
 
 All layers do that can. Where the outputs then change by more than the budget, the layers with the largest errors stay in float32, as few
 as possible.
@@ -16,9 +16,10 @@ import numpy as np
 from ..errors import UnsupportedModelError
 from ..model.quantization import QUANTIZATION, MeasuredLayer, Quantization
 from ..model.shapes import batch_axes, batched_inputs, static_shapes
+from ..spec.compute import Narrow
 from ..workers.jobs import QuantizeJob, QuantizeRequest
 from . import formats
-from .formats.quantizing import DataRange, FloatLayer, weights_error
+from .formats.quantizing import DataRange, FloatLayer, bfloat16_error, weights_error
 from .loaded.base import Arrays, LoadedModel
 from .reference.samples import read_samples
 
@@ -28,6 +29,8 @@ _ROWS = 4
 """Of each call, of a model with a batch: the data of all layers are in memory together."""
 _ENOUGH = 16
 """With twice as many rows, those that decide the scales measure no errors."""
+_NUMBERS: Mapping[Narrow, str] = {"int8": "8-bit integers", "bf16": "bfloat16 weights"}
+"""In messages."""
 
 
 def run(job: QuantizeJob) -> None:
@@ -42,17 +45,13 @@ def run(job: QuantizeJob) -> None:
     loaded = formats.load(*where)
     rows = _read_rows(job, loaded)
     opened = formats.open_quantizer(*where, [provider.name for provider in freezing.fusions])
-    layers = opened.layers(rows.shapes)
+    layers = [layer for layer in opened.layers(rows.shapes) if layer.gains_by(request.type)]
     if not layers:
+        kinds = "product or convolution" if request.type == "int8" else "product"
         raise UnsupportedModelError(
-            "package.compute: the model has no product or convolution of float32 by large constants outside loops; remove it"
+            f"package.compute: the model has no {kinds} of float32 by large constants outside loops; remove it"
         )
-    ranges = {layer.name: DataRange() for layer in layers}
-    observe = opened.observer(rows.shapes, layers)
-    for call, _ in rows.deciding():
-        for name, data in observe(call).items():
-            ranges[name].add(data)
-    measured = [_measure(layer, ranges[layer.name]) for layer in layers]
+    measured = _measure(request.type, opened, layers, rows)
     expected = rows.outputs(loaded)
 
     def change_with(left: int) -> tuple[Quantization, _Change]:
@@ -60,6 +59,7 @@ def run(job: QuantizeJob) -> None:
         chosen = tuple(layer for layer in measured if layer.name not in worst)
         change = _Change.between(expected, rows.outputs(opened.load(chosen)))
         found = Quantization(
+            type=request.type,
             layers=chosen,
             left=tuple(layer.name for layer in layers if layer.name in worst),
             rows=rows.measured,
@@ -91,7 +91,7 @@ def _fewest_left(
             first = left + 1
     if within is None:
         raise UnsupportedModelError(
-            f"package.compute: with 8-bit integers in {_layers(count)}, {largest}; even in one layer alone they change more "
+            f"package.compute: with {_NUMBERS[request.type]} in {_layers(count)}, {largest}; even in one layer alone they change more "
             f"than the budget of {request.most_changed:g} and {request.most_error:g} allows; raise package.compute.budget, or "
             "remove package.compute"
         )
@@ -102,7 +102,28 @@ def _layers(count: int) -> str:
     return "the only layer" if count == 1 else f"all {count} layers"
 
 
-def _measure(layer: FloatLayer, data: DataRange) -> MeasuredLayer:
+def _measure(
+    numbers: Narrow, opened: formats.OpenQuantizer, layers: Sequence[FloatLayer], rows: _Rows
+) -> list[MeasuredLayer]:
+    """The layers with what their numbers gain and lose: of bfloat16, that follows from the weights."""
+    if numbers == "bf16":
+        return [
+            MeasuredLayer(
+                name=layer.name,
+                error=round(math.sqrt(bfloat16_error(layer)), 6),
+                saved_bytes=2 * layer.weights.size,
+            )
+            for layer in layers
+        ]
+    ranges = {layer.name: DataRange() for layer in layers}
+    observe = opened.observer(rows.shapes, layers)
+    for call, _ in rows.deciding():
+        for name, data in observe(call).items():
+            ranges[name].add(data)
+    return [_measure_integers(layer, ranges[layer.name]) for layer in layers]
+
+
+def _measure_integers(layer: FloatLayer, data: DataRange) -> MeasuredLayer:
     scale, zero, error = data.choose()
     return MeasuredLayer(
         name=layer.name,
@@ -126,11 +147,13 @@ class _Rows:
     """Of the inputs of a call."""
     count: int
     each: int
+    decide: bool
+    """Whether some of them decide anything."""
 
     @property
     def are_apart(self) -> bool:
         """Whether there are enough to measure with others than decide."""
-        return self.count >= 2 * _ENOUGH
+        return self.decide and self.count >= 2 * _ENOUGH
 
     @property
     def measured(self) -> int:
@@ -182,7 +205,8 @@ def _read_rows(job: QuantizeJob, loaded: LoadedModel) -> _Rows:
     path = job.inputs.model / job.request.samples
     arrays = read_samples(path, loaded.info, shapes, rows, {}, field="package.compute.samples")
     count = len(arrays[rows[0]]) if rows else 1
-    return _Rows(arrays, frozenset(rows), shapes, count, each)
+    decide = job.request.type == "int8"
+    return _Rows(arrays, frozenset(rows), shapes, count, each, decide)
 
 
 # --- what changes ---------------------------------------------------------------------------------
@@ -190,7 +214,7 @@ def _read_rows(job: QuantizeJob, loaded: LoadedModel) -> _Rows:
 
 @dataclass(frozen=True)
 class _Change:
-    """How outputs with 8-bit integers differ from those in float32."""
+    """How outputs with narrower numbers differ from those in float32."""
 
     errors: Mapping[str, float]
     decisions: float

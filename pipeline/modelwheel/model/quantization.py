@@ -1,30 +1,45 @@
-"""The layers of a model that compute with 8-bit integers because its spec asks for it (`package.compute`), and what that costs."""
+"""The layers of a model that compute with narrower numbers because its spec asks for it (`package.compute`), and what that costs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import NamedTuple
 
 from pydantic import Field
 
-from ..util.records import JsonRecord
+from ..spec.compute import Narrow
+from ..util.records import JsonRecord, omitted
 
 QUANTIZATION = "quantization.json"
 """The file with a `Quantization`."""
 
 
-class QuantizedLayer(JsonRecord):
-    """A product or convolution by constants. Its data x become round(x / scale) + zero, from 0 to 255; its weights -127 to 127,
-    with a scale for each feature."""
+class Rounding(NamedTuple):
+    """How data x become 8-bit integers: round(x / scale) + zero, from 0 to 255."""
 
-    name: str
-    """The operation's, unique in the model."""
     scale: float
     zero: int
 
 
+class QuantizedLayer(JsonRecord):
+    """A product or convolution by constants. Without a scale, its weights are bfloat16. With one, its data become 8-bit
+    integers, and its weights -127 to 127 with a scale for each feature."""
+
+    name: str
+    """The operation's, unique in the model."""
+    scale: float | None = omitted(None)
+    zero: int | None = omitted(None)
+
+    @property
+    def rounding(self) -> Rounding | None:
+        """How its data are rounded; None if they are not."""
+        if self.scale is None or self.zero is None:
+            return None
+        return Rounding(self.scale, self.zero)
+
+
 class MeasuredLayer(QuantizedLayer):
-    """A layer with what its integers gain and lose."""
+    """A layer with what its numbers gain and lose."""
 
     error: float
     """Estimated from its data and weights: the root mean square of the error of its results over that of its results."""
@@ -38,9 +53,9 @@ class MeasuredLayer(QuantizedLayer):
 
 
 class Quantization(JsonRecord):
-    """The layers of a model, and what their integers change."""
+    """The layers of a model, and what their numbers change."""
 
-    type: Literal["int8"] = "int8"
+    type: Narrow = "int8"
     layers: tuple[MeasuredLayer, ...] = ()
     """In the order of the model."""
     left: tuple[str, ...] = ()

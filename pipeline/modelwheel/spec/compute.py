@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, StrictFloat
 
 from .fields import SamplesPath, Section
+
+Narrow: TypeAlias = Literal["int8", "bf16"]
+"""Numbers that layers can have in place of float32."""
 
 _Part = Annotated[StrictFloat, Field(gt=0, le=1)]
 
@@ -26,15 +29,16 @@ class Budget(Section):
 
 
 class ComputeSection(Section):
-    """Layers that compute with 8-bit integers; which ones, and their scales, follow from real rows."""
+    """Layers that compute with narrower numbers; which ones, and their scales, follow from real rows."""
 
-    type: Literal["int8"] = Field(
+    type: Narrow = Field(
         default="int8",
-        description="Products and convolutions by constants are of 8-bit integers, with a scale for each feature.",
+        description="`int8`: products and convolutions by constants are of 8-bit integers, with a scale for each feature. "
+        "`bf16`: weights of products are bfloat16 numbers, of two bytes each; data and sums stay float32.",
     )
     samples: SamplesPath = Field(
         description="An .npz file with real rows, an array for each input, at a path of the source. Half of them decide the "
-        "scales, the others measure the error.",
+        "scales of integers, the others measure the error; of bfloat16, all do.",
         examples=["samples.npz"],
     )
     budget: Budget = Field(default_factory=Budget, description="What it may change.")

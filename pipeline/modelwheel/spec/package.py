@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
-from pydantic import AfterValidator, Field, StrictBool, StrictStr, ValidationInfo, field_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    StrictBool,
+    StrictStr,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from ..util.names import NameSet, UnsafePathError
 from ..util.trees import read_below
@@ -14,6 +22,9 @@ from ..util.words import nearest_word
 from .compute import ComputeSection
 from .fields import Label, Line, Mistake, RelativePath, Section, mistake, mistakes, unique
 from .sources.addresses import check_url
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 Interface: TypeAlias = Literal["c", "cpp", "python", "cmssw", "pybind11"]
 """What a wheel can have headers and files for."""
@@ -134,7 +145,7 @@ class PackageSection(Section):
         default=None,
         # Digests of specs are compared with those of releases: one that does not say it stays as it was.
         exclude_if=lambda section: section is None,
-        description="Which layers compute with 8-bit integers. Omitted: all compute as the model says.",
+        description="Which layers compute with narrower numbers. Omitted: all compute as the model says.",
     )
 
     interfaces: Annotated[
@@ -155,6 +166,13 @@ class PackageSection(Section):
     gen_benchmark: StrictBool = Field(
         default=True, description="Whether bundles have the program NAME_benchmark."
     )
+
+    @model_validator(mode="after")
+    def _check_together(self) -> Self:
+        if self.compute and self.compute.type == "bf16" and self.weights_storage != "float32":
+            wrong = f"weights of two bytes are not stored as {self.weights_storage} too"
+            raise mistake(wrong, "Remove package.weights_storage or this", ("compute", "type"))
+        return self
 
     @property
     def lacks_license(self) -> bool:

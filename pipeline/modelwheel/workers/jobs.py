@@ -25,7 +25,8 @@ from ..model.reference_result import ARRAYS, SUMMARY, TIMES, default_rows
 from ..model.supported_operations import SUPPORTED
 from ..platforms import Platform
 from ..program.program import PROGRAM_VERSION
-from ..util.records import JsonRecord
+from ..spec.compute import Narrow
+from ..util.records import JsonRecord, omitted
 from ..versions import TENSORFLOW_VERSION
 from .flags import Flags
 from .outcomes import Exported
@@ -92,7 +93,7 @@ class JobRequest(JsonRecord):
 
 
 class LayersRequest(JobRequest):
-    """A request about a model whose layers may compute with 8-bit integers."""
+    """A request about a model whose layers may compute with narrower numbers."""
 
     # Keys of models without any stay what they are.
     layers: tuple[QuantizedLayer, ...] = Field(default=(), exclude_if=lambda layers: not layers)
@@ -218,7 +219,7 @@ class SizingRequest(FrozenRequest):
     compiling: CompileRequest
 
     def with_layers(self, layers: Sequence[QuantizedLayer]) -> Self:
-        """The request with these layers of 8-bit integers."""
+        """The request with these layers."""
         return self.model_copy(update={"freezing": self.freezing.with_layers(layers)})
 
     def key_inputs(self, **inputs: str) -> dict[str, Any]:
@@ -246,12 +247,13 @@ class ExportRequest(FrozenRequest):
 
 
 class QuantizeRequest(FrozenRequest):
-    """Choose the layers that compute with 8-bit integers, and their scales; the output is a `Quantization`."""
+    """Choose the layers that compute with narrower numbers, and their scales; the output is a `Quantization`."""
 
     VERSION = 1
     INPUTS = ModelInput
     OUTPUTS = (QUANTIZATION,)
 
+    type: Narrow = omitted("int8")
     samples: str
     """The file among the model's with rows of real data."""
     most_changed: float

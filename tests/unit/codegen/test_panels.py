@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from modelwheel.codegen import Constants, pack_weights
+from modelwheel.codegen import Constants, Packed, pack_weights
 from modelwheel.codegen.calls import CALLS
 from modelwheel.codegen.panels import COLUMNS, QUAD, Form, weights_of
 from modelwheel.codegen.writer import StepWriter
@@ -59,14 +59,19 @@ def _kernel() -> Step:
 def _packed(*programs: tuple[Step, ...], known: bool = True) -> tuple[frozenset[str], bytes]:
     """What is packed of one matrix that all programs read, and the weights then."""
     packed, constants = _constants(*programs, known=known)
-    return packed, bytes(constants.blob)
+    return packed.panels, bytes(constants.blob)
 
 
 def _constants(
-    *programs: tuple[Step, ...], known: bool = True, width: int = _WIDTH
-) -> tuple[frozenset[str], Constants]:
-    weights = dense((_ROWS, width), 1)
-    content = np.arange(_ROWS * width, dtype="<u4").tobytes()
+    *programs: tuple[Step, ...],
+    known: bool = True,
+    width: int = _WIDTH,
+    rows: int = _ROWS,
+    unit: int = 1,
+    halves: bool = True,
+) -> tuple[Packed, Constants]:
+    weights = dense((rows, width), 1)
+    content = (unit * np.arange(rows * width, dtype="<u4")).tobytes()
     shape = ArrayShape(
         element_type=weights.element_type, shape=weights.shape, minor_to_major=(1, 0)
     )
@@ -81,7 +86,7 @@ def _constants(
         for steps in programs
     ]
     constants.add("after", b"next")
-    return pack_weights(made, constants), constants
+    return pack_weights(made, constants, halves=halves), constants
 
 
 def test_panels_have_all_rows_of_their_columns() -> None:
@@ -96,7 +101,7 @@ def test_panels_have_all_rows_of_their_columns() -> None:
 @pytest.mark.parametrize("width", [249, 252, 1000])
 def test_zeros_fill_the_last_panel(width: int) -> None:
     packed, constants = _constants((_dot(width=width),), width=width)
-    assert packed == {"w"}
+    assert packed == Packed(frozenset({"w"}))
     start, size = constants.offsets["w"], constants.sizes["w"]
     count = -(-width // COLUMNS)
     panels = np.frombuffer(constants.blob[start : start + size], "<u4").reshape(
@@ -108,6 +113,57 @@ def test_zeros_fill_the_last_panel(width: int) -> None:
     after = constants.offsets["after"]
     assert after % 64 == 0
     assert constants.blob[after:] == b"next"
+
+
+def _large(rows: int = 4, depth: int = 101, width: int = 700) -> Step:
+    return dot(dense((rows, depth), 0), dense((depth, width), 1), dense((rows, width), 2))
+
+
+def test_bfloat16_weights_are_stored_as_such() -> None:
+    """Pairs of rows, the last of which has zeros, as has the last panel; what follows begins at a whole line."""
+    packed, constants = _constants((_large(),), (_large(1),), rows=101, width=700, unit=1 << 16)
+    assert packed == Packed(frozenset({"w"}), frozenset({"w"}))
+    panels = np.frombuffer(constants.content("w"), "<u2").reshape(44, 51, COLUMNS, 2)
+    matrix = panels.transpose(1, 3, 0, 2).reshape(102, 704)
+    expected = np.arange(101 * 700, dtype="<u2").reshape(101, 700)
+    np.testing.assert_array_equal(matrix[:101, :700], expected)
+    assert not matrix[101:].any()
+    assert not matrix[:, 700:].any()
+    assert constants.offsets["after"] % 64 == 0
+    assert constants.content("after") == b"next"
+
+
+def test_a_product_with_bfloat16_weights_has_its_own_kernel() -> None:
+    writer = StepWriter(CALLS, "b", panels=frozenset({1}), halved=frozenset({1}))
+    (call,) = writer.write([_large()])
+    assert "bf16_dot<float>(" in call
+    assert "as<const BF16>(a1" in call
+    assert writer.headers == {"gemm/bf16_dot.h"}
+    assert writer.tables[0].endswith(f", {102 * COLUMNS}}};")
+
+
+@pytest.mark.parametrize(
+    ("steps", "depth", "unit", "halves"),
+    [
+        ((_large(),), 101, 1, True),
+        ((_large(),), 101, 1 << 16, False),
+        ((_large(depth=30),), 30, 1 << 16, True),
+    ],
+    ids=["other numbers", "stored otherwise", "small"],
+)
+def test_others_keep_four_bytes(
+    steps: tuple[Step, ...], depth: int, unit: int, *, halves: bool
+) -> None:
+    packed, constants = _constants(steps, rows=depth, width=700, unit=unit, halves=halves)
+    assert packed == Packed(frozenset({"w"}))
+    assert constants.sizes["w"] == 4 * depth * 704
+
+
+def test_bfloat16_weights_that_a_vector_is_multiplied_by_on_the_right_keep_four_bytes() -> None:
+    lhs, vector = array((700, 101), (0, 1), 1), dense((101, 1), 0)
+    by_vector = dot(lhs, vector, dense((700, 1), 2))
+    packed, _ = _constants((_large(), by_vector), rows=101, width=700, unit=1 << 16)
+    assert packed == Packed(frozenset({"w"}))
 
 
 def _also_added() -> Step:

@@ -5,7 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from modelwheel.compiler.formats.quantizing import DataRange, FloatLayer, as_bytes, weights_error
+from modelwheel.compiler.formats.quantizing import (
+    DataRange,
+    FloatLayer,
+    as_bfloat16,
+    as_bytes,
+    bfloat16_error,
+    weights_error,
+)
 
 
 def test_each_feature_of_the_weights_has_a_scale() -> None:
@@ -71,6 +78,38 @@ def test_few_products_are_not_worth_it(
     shape: tuple[int, ...], channels: int, *, worth: bool
 ) -> None:
     layer = FloatLayer("w", np.ones(shape, np.float32), 0, channels)
-    assert layer.is_worth_it == worth
+    assert layer.gains_by("int8") == worth
     endless = FloatLayer("w", np.full(shape, np.inf, np.float32), 0, channels)
-    assert not endless.is_worth_it
+    assert not endless.gains_by("int8")
+
+
+@pytest.mark.parametrize(
+    ("shape", "gains"),
+    [
+        ((256, 512), True),
+        ((300, 1000), True),
+        ((64, 16, 3, 3), False),  # a convolution
+        ((4096, 40), False),  # few columns
+        ((1024, 65), False),  # a last panel that is mostly zeros
+        ((100, 100), False),  # few weights
+    ],
+)
+def test_large_products_gain_by_bfloat16(shape: tuple[int, ...], *, gains: bool) -> None:
+    layer = FloatLayer("w", np.ones(shape, np.float32), 1, shape[0])
+    assert layer.gains_by("bf16") == gains
+    largest = np.full(shape, np.finfo(np.float32).max)
+    assert not FloatLayer("w", largest, 1, shape[0]).gains_by("bf16")  # it becomes infinite
+
+
+def test_bfloat16_numbers_are_the_nearest_ones() -> None:
+    """Of two neighbours; in the middle, the even one."""
+    values = np.random.default_rng(0).normal(size=(64, 64)).astype(np.float32)
+    values[0, :4] = [1 + 2**-8, 1 + 3 * 2**-8, -(1 + 2**-8), 0]
+    found = as_bfloat16(values)
+    below = values.view(np.uint32) & np.uint32(0xFFFF0000)
+    for other in (below, below + np.uint32(1 << 16)):
+        assert (np.abs(found - values) <= np.abs(other.view(np.float32) - values)).all()
+    assert found[0, :4].tolist() == [1, 1 + 2**-6, -1, 0]
+    assert not (found.view(np.uint32) & 0xFFFF).any()
+    error = bfloat16_error(FloatLayer("w", values, 1, 64)) ** 0.5
+    assert 0.001 < error < 2**-8

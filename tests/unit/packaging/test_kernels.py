@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from modelwheel.codegen import compiled_kernels
+from modelwheel.codegen import Packed, compiled_kernels
 from modelwheel.dtypes import ElementType
 from modelwheel.packaging.kernels import CompiledKernel, kernel_keys
 from modelwheel.packaging.template import (
@@ -99,9 +99,11 @@ def test_every_source_is_listed_for_a_step() -> None:
     assert kernels_of(dot) == {"epilogue", "gemm"}
     assert kernels_of(pool) == {"pooling"}
     assert kernels_of(fft) == {"fft"}
+    halved = compiled_kernels([matmul_program()], Packed(halved=frozenset({"w"})))
+    assert halved == ("bf16_dot_float", "epilogue_float", "gemm_float")
     convolved = {path.stem for path in COMPILED if path.parent.name == "convolution"}
     convolved |= {"epilogue", "gemm"}
-    listed = convolved | kernels_of(dot, pool, fft)
+    listed = convolved | kernels_of(dot, pool, fft) | {"bf16_dot"}
     assert sorted(listed) == sorted(path.stem for path in COMPILED)  # a name for each
 
 

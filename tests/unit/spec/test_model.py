@@ -338,6 +338,15 @@ def test_licences_are_spdx_expressions() -> None:
     assert is_refused(package={"license": "see file"})
 
 
+def test_weights_of_two_bytes_are_stored_in_one_way() -> None:
+    compute = {"type": "bf16", "samples": "rows.npz"}
+    assert make(package={"compute": compute}).package.compute is not None
+    assert make(package={"compute": {"samples": "rows.npz"}, "weights_storage": "float16"})
+    (problem,) = problems(package={"compute": compute, "weights_storage": "float16"})
+    assert "weights of two bytes are not stored as float16 too" in problem
+    assert is_refused(package={"compute": {**compute, "type": "float16"}})
+
+
 # Batches
 
 

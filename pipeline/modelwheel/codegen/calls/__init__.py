@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from ...program import ops
 from ...program.program import Program
 from ...program.walk import walk
+from ..library import compiled
+from ..panels import NOTHING_PACKED, Packed
 from ..writer import Call
 from . import (
     attention,
@@ -54,11 +56,16 @@ CALLS: Mapping[type[ops.Op], Call] = {
 """By operation: every one of `program.ops`."""
 
 
-def compiled_kernels(programs: Iterable[Program]) -> tuple[str, ...]:
+def compiled_kernels(
+    programs: Iterable[Program], packed: Packed = NOTHING_PACKED
+) -> tuple[str, ...]:
     """Hand-written kernels that are compiled by themselves and that the code of some programs is linked with.
 
     They are named by source and element type (`gemm_float`). One may be listed that is not called in the end: the linker
     drops it.
     """
     steps = (step for program in programs for step in walk(program.steps))
-    return tuple(sorted({name for step in steps for name in CALLS[type(step.op)].library(step)}))
+    names = {name for step in steps for name in CALLS[type(step.op)].library(step)}
+    if packed.halved:
+        names.update(compiled("float", "bf16_dot"))
+    return tuple(sorted(names))

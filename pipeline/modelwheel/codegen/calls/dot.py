@@ -12,7 +12,7 @@ from ..library import compiled
 from ..strides import ProductViews, dot_axes
 from ..tables import dot_values
 from ..writer import StepWriter
-from .first_rows import of_rows
+from .first_rows import of_any_rows, of_rows
 from .products import ProductKernel, packed, write_product
 
 
@@ -28,8 +28,12 @@ def write(writer: StepWriter, step: Step, op: Dot) -> Iterator[str]:
     if lhs != rhs:
         raise UnsupportedProgramError(f"a matrix product of {lhs} by {rhs} is not supported")
     types = lhs if lhs == out else f"{lhs}, {out}"
-    table = writer.table("Dot", dot_values(step, op, packed(writer, step)))
+    weights = packed(writer, step)
+    table = writer.table("Dot", dot_values(step, op, weights))
     parts = writer.parts(step)
+    if weights and weights.halved:
+        kernel = ProductKernel("gemm", "bf16_dot", types, f"<{types}>", table, weights="BF16")
+        return write_product(writer, step, of_any_rows(writer, step, kernel), op.epilogue, parts)
     # A result may replace what is added to it.
     added = cpp_bool("addend" in step.inputs)
     if types in ("float", "double"):

@@ -65,6 +65,17 @@ def of_images(writer: StepWriter, step: Step, kernel: ProductKernel) -> ProductK
     return _smaller(writer, step, kernel, writer.shape(step, kernel.table, axis), scratch)
 
 
+def of_any_rows(writer: StepWriter, step: Step, kernel: ProductKernel) -> ProductKernel:
+    """The kernel of a product whose rows do not depend on each other, and whose scratch memory for all is enough for fewer.
+
+    Groups of rows are computed as a whole: they would read the weights once for each.
+    """
+    if not _may_have_fewer(writer, step, kernel) or writer.first.groups(step) > 1:
+        return kernel
+    shape = writer.shape(step, kernel.table, "&Dot::m")
+    return _smaller(writer, step, kernel, shape, kernel.scratch_of(kernel.table))
+
+
 def _may_have_fewer(writer: StepWriter, step: Step, kernel: ProductKernel) -> bool:
     """Whether a step may compute fewer rows; other elements are computed in an order that the number decides."""
     return step in writer.first and kernel.types in ("float", "double", _BYTES)

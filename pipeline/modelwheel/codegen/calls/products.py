@@ -35,6 +35,8 @@ class ProductKernel:
     """The table of the first rows; empty if all are computed."""
     padding: int | None = None
     """The value of elements outside of images, if the kernel takes one."""
+    weights: str = ""
+    """The C++ type of the elements of rhs, if it is not that of its view."""
     most_scratch: str = ""
     """Bytes of scratch memory with any number of rows, if it depends on it."""
 
@@ -97,7 +99,9 @@ class ProductCall:
 def packed(writer: StepWriter, step: Step) -> Weights | None:
     """The weights of a product, a convolution or a layer of strips, if they are in panels."""
     weights = weights_of(step)
-    return weights if weights and weights.slice.allocation in writer.panels else None
+    if not weights or weights.slice.allocation not in writer.panels:
+        return None
+    return weights._replace(halved=weights.slice.allocation in writer.halved)
 
 
 def write_product(
@@ -110,7 +114,8 @@ def write_product(
         writer.scratch.parts.append(kernel.part_scratch(parts))
     if epilogue is None:
         views = ProductViews.of(step)
-        operands = [elements(views.lhs), elements(views.rhs), elements(views.sums, written=True)]
+        rhs = elements(views.rhs, element=kernel.weights)
+        operands = [elements(views.lhs), rhs, elements(views.sums, written=True)]
         yield kernel.call(parts, [*operands, writer.scratch.take(kernel.scratch)])
         return
     call = ProductCall.of(kernel, step, parts)
@@ -143,7 +148,8 @@ def _with_epilogue(
     place = (target, pointer(result.slice))
     members = epilogue_members(step, epilogue, element, place, overlaps=call.overlaps)
     yield f"const Epilogue<{element}> epilogue = {members};"
-    operands = [source, elements(rhs), typed(target, element, written=True)]
+    weights = elements(rhs, element=kernel.weights)
+    operands = [source, weights, typed(target, element, written=True)]
     yield kernel.call(call.parts, [*operands, scratch, "&epilogue"])
 
 

@@ -95,7 +95,7 @@ def load(
         reading: How it is read.
         key: The signature.
         names: New names of inputs and outputs, by those in the model.
-        layers: Those that compute with 8-bit integers.
+        layers: Those that compute with narrower numbers.
 
     Raises:
         UnsupportedModelError: It cannot be loaded, or has no such signature.
@@ -112,7 +112,7 @@ def open_quantizer(
     names: Mapping[str, str],
     keep: Collection[str] = (),
 ) -> OpenQuantizer:
-    """A signature whose layers can compute with 8-bit integers; see `load`.
+    """A signature whose layers can compute with narrower numbers; see `load`.
 
     Args:
         model: The directory of the model.
@@ -143,7 +143,7 @@ class OpenQuantizer:
     names: Mapping[str, str]
 
     def load(self, layers: Sequence[QuantizedLayer]) -> LoadedModel:
-        """The model with these layers of 8-bit integers."""
+        """The model with these layers."""
         with reading_errors(self.reading):
             quantized = self.quantizer.quantized(layers)
         return _with_names(quantized, self.reading, self.names)

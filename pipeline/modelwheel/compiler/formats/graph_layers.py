@@ -1,4 +1,5 @@
-"""Layers of 8-bit integers in graphs of TensorFlow: each is an XlaCallModule that rounds its data, sums integers and scales the sums."""
+"""Layers of narrower numbers in graphs of TensorFlow: of 8-bit integers, each is an XlaCallModule that rounds its data, sums integers and
+scales the sums; of bfloat16, each has other weights."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ import tensorflow as tf
 
 from ...errors import UnsupportedModelError
 from ...model.inspection import SignatureInfo
-from ...model.quantization import QuantizedLayer
+from ...model.quantization import QuantizedLayer, Rounding
 from ..graphs.graphs import node_name
 from ..loaded.base import TENSORFLOW, Arrays, LoadedModel, SignatureGraph, StaticShapes
 from ..stablehlo.writer import Builder, Value
@@ -27,7 +28,7 @@ from ..stablehlo.writer.integer_products import (
 )
 from ..stablehlo.writer.scaled_integers import dequantize, saturate
 from ..stablehlo.xla_module import call_module
-from .quantizing import Array, FloatLayer, Observer, as_bytes
+from .quantizing import Array, FloatLayer, Observer, as_bfloat16, as_bytes
 
 _FEATURES: Mapping[str, int] = {"MatMul": 1, "Conv2D": 3, "DepthwiseConv2dNative": 2}
 """The axis of the weights along which each feature has its own, by operation."""
@@ -86,7 +87,7 @@ class GraphQuantizer:
 
 @dataclass
 class QuantizedGraph:
-    """A loaded model with layers of 8-bit integers; TensorFlow evaluates its graph."""
+    """A loaded model with layers of narrower numbers; TensorFlow evaluates its graph."""
 
     loaded: LoadedModel
     layers: tuple[QuantizedLayer, ...]
@@ -152,21 +153,34 @@ class _Graph:
             if node.op == "MatMul" and node.attr["transpose_b"].b:
                 weights = weights.T
             channels = weights.shape[0 if node.op == "MatMul" else 2]
-            layer = FloatLayer(node.name, weights, axis, channels)
-            if layer.is_worth_it:
-                yield node, layer
+            yield node, FloatLayer(node.name, weights, axis, channels)
 
     def rewrite(self, layers: Mapping[str, QuantizedLayer]) -> None:
-        """Replaces layers by modules of integers, in place."""
-        shapes = self._shapes()
+        """Replaces layers by modules of integers, or their weights by bfloat16 numbers, in place."""
         places = [(node, layer) for node, layer in self.places() if layer.name in layers]
         missing = layers.keys() - {layer.name for _, layer in places}
         if missing:
             raise UnsupportedModelError(
                 f"package.compute: the layer {min(missing)!r} is not in the graph for another number of rows; remove it"
             )
+        rounding = {name: chosen.rounding for name, chosen in layers.items()}
+        shapes = self._shapes() if any(rounding.values()) else {}
         for node, layer in places:
-            self._replace(node, layer, _module(node, layer, layers[layer.name], shapes))
+            chosen = rounding[layer.name]
+            if chosen is None:
+                self._round_weights(node, layer)
+            else:
+                self._replace(node, layer, _module(node, layer, chosen, shapes))
+
+    def _round_weights(self, node: Any, layer: FloatLayer) -> None:
+        weights = as_bfloat16(layer.weights)
+        added = self._graph_def.node.add()
+        added.op, added.name = "Const", f"{layer.name}/weights"
+        added.attr["dtype"].type = tf.float32.as_datatype_enum
+        # The layer's are [data, features].
+        values = tf.make_tensor_proto(weights.T if node.attr["transpose_b"].b else weights)
+        added.attr["value"].tensor.CopyFrom(values)
+        node.input[1] = added.name
 
     def _shapes(self) -> Mapping[str, tuple[int | None, ...]]:
         """Of the results of all nodes."""
@@ -217,7 +231,7 @@ def _output(tensor: str) -> str:
 def _module(
     node: Any,
     layer: FloatLayer,
-    chosen: QuantizedLayer,
+    chosen: Rounding,
     shapes: Mapping[str, tuple[int | None, ...]],
 ) -> Module:
     """The layer for data of a shape."""
@@ -250,7 +264,7 @@ def _module(
     return builder.module({"result": result})
 
 
-def _rounded(data: Value, chosen: QuantizedLayer) -> Dequantized:
+def _rounded(data: Value, chosen: Rounding) -> Dequantized:
     scale = data.builder.constant(chosen.scale, np.float32)
     zero = data.builder.constant(chosen.zero, np.uint8)
     numbers = kept(saturate(data / scale, zero, np.dtype(np.uint8)))

@@ -1,7 +1,10 @@
-"""Layers of 8-bit integers in place of layers of float32: the arithmetic of scales, and what a format does.
+"""Layers of narrower numbers in place of layers of float32: the arithmetic of scales, and what a format does.
 
 Data are unsigned with a zero point, weights signed with a scale for each feature, as in Jacob et al., Quantization and Training of Neural
 Networks for Efficient Integer-Arithmetic-Only Inference, CVPR 2018. Of the range of the data, the part is taken with the least square error.
+
+bfloat16 numbers are the nearest ones, ties to even, as CPUs convert. Weights that are such numbers are stored as 16 bits by
+`codegen`, whoever rounded them.
 """
 
 from __future__ import annotations
@@ -13,6 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 import numpy as np
 
 from ...model.quantization import QuantizedLayer
+from ...spec.compute import Narrow
+from ...thresholds import SMALLEST_HALVED, fill_panels
 
 if TYPE_CHECKING:
     from ..loaded.base import Arrays, LoadedModel
@@ -44,19 +49,28 @@ class FloatLayer:
     channels: int
     """How many it reads at each place."""
 
-    @property
-    def is_worth_it(self) -> bool:
-        """Whether integers gain more than converting its data to them takes."""
+    def gains_by(self, numbers: Narrow) -> bool:
+        """Whether it computes faster with narrower numbers."""
+        if numbers == "bf16":
+            return self._gains_by_bfloat16
+        # Integers must gain more than converting its data to them takes.
         uses = self.weights.size // max(self.channels, 1)
         finite = bool(np.all(np.isfinite(self.weights)))
         return finite and self.weights.size >= _FEWEST_WEIGHTS and uses >= _FEWEST_USES
 
+    @property
+    def _gains_by_bfloat16(self) -> bool:
+        if self.weights.ndim != 2 or self.weights.nbytes < SMALLEST_HALVED:
+            return False
+        columns = self.weights.shape[self.features]
+        return fill_panels(columns) and bool(np.all(np.isfinite(as_bfloat16(self.weights))))
+
 
 class Quantizer(Protocol):
-    """A model whose layers can compute with 8-bit integers."""
+    """A model whose layers can compute with narrower numbers."""
 
     def layers(self, shapes: Mapping[str, tuple[int, ...]]) -> Sequence[FloatLayer]:
-        """The layers that can, for inputs of these shapes, in the order of the model."""
+        """The layers that can, whether they gain by it or not, for inputs of these shapes, in the order of the model."""
 
     def observer(
         self, shapes: Mapping[str, tuple[int, ...]], layers: Sequence[FloatLayer]
@@ -83,6 +97,18 @@ def as_bytes(layer: FloatLayer) -> Bytes:
     scales = np.where(largest > 0, largest / 127, 1).astype(np.float32)
     wide = np.expand_dims(scales, others)
     return Bytes(np.clip(np.rint(layer.weights / wide), -127, 127).astype(np.int8), scales)
+
+
+def as_bfloat16(weights: Array) -> Array:
+    """The nearest bfloat16 numbers, as float32: their lower halves are 0."""
+    bits = np.ascontiguousarray(weights, np.float32).view(np.uint32)
+    nearest: Array = (bits + (bits >> 16 & 1) + np.uint32(0x7FFF)) & np.uint32(0xFFFF0000)
+    return nearest.view(np.float32)
+
+
+def bfloat16_error(layer: FloatLayer) -> float:
+    """The mean square of what bfloat16 changes, over that of the weights."""
+    return _ratio(as_bfloat16(layer.weights) - layer.weights, layer.weights)
 
 
 def weights_error(layer: FloatLayer) -> float:

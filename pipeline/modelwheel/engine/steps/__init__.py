@@ -6,7 +6,7 @@ Of a model that decides its batch sizes itself, they are known after two steps:
 
     inspect -> sizing -> sizes
 
-Of one whose layers compute with 8-bit integers, `quantize` is between inspecting and whatever else reads the model. In order:
+Of one whose layers compute with narrower numbers, `quantize` is between inspecting and whatever else reads the model. In order:
 
     inspect -> reference -> compile (each platform, level, extent) -> project -> wheel -> verify
             -> freeze ----->                                          |          (runtime) ->

@@ -218,7 +218,7 @@ class _AfterInspect(ModelStep, JobStep):
 
 @dataclass(frozen=True)
 class QuantizeStep(_AfterInspect):
-    """Chooses the layers that compute with 8-bit integers, if the spec asks for it."""
+    """Chooses the layers that compute with narrower numbers, if the spec asks for it."""
 
     kind = "quantize"
 
@@ -229,6 +229,7 @@ class QuantizeStep(_AfterInspect):
         extent = Extent(1, max(self.request.lengths, default=None))
         return QuantizeRequest(
             freezing=_freeze_request(self, extent, inspection, signature),
+            type=compute.type,
             samples=PurePosixPath(compute.samples).name,
             most_changed=compute.budget.changed_decisions,
             most_error=compute.budget.error,

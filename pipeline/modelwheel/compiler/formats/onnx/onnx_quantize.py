@@ -1,4 +1,5 @@
-"""ONNX files with layers of 8-bit integers: as `quantize_static` writes them, with QuantizeLinear and DequantizeLinear around."""
+"""ONNX files with layers of narrower numbers: of 8-bit integers as `quantize_static` writes them, with QuantizeLinear and
+DequantizeLinear around; of bfloat16 with other weights."""
 
 from __future__ import annotations
 
@@ -10,10 +11,10 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper, version_converter
 
 from ....errors import UnsupportedModelError
-from ....model.quantization import QuantizedLayer
+from ....model.quantization import QuantizedLayer, Rounding
 from ....util.text import one_line
 from ...loaded.base import Arrays, LoadedModel
-from ..quantizing import Array, FloatLayer, Observer, as_bytes
+from ..quantizing import Array, FloatLayer, Observer, as_bfloat16, as_bytes
 from .onnx import OnnxModel
 from .onnx_evaluate import find_evaluator
 
@@ -44,8 +45,7 @@ class OnnxQuantizer:
         """See `Quantizer`."""
         wanted = {layer.name for layer in layers}
         read = {layer.name: node.input[0] for node, layer in self._places() if layer.name in wanted}
-        observed = onnx.ModelProto()
-        observed.CopyFrom(self._loaded.model)
+        observed = _copy(self._loaded.model)
         declared = {value.name for value in (*observed.graph.input, *observed.graph.output)}
         more = sorted(set(read.values()) - declared)
         observed.graph.output.extend(onnx.ValueInfoProto(name=name) for name in more)
@@ -60,7 +60,9 @@ class OnnxQuantizer:
 
     def quantized(self, layers: Sequence[QuantizedLayer]) -> LoadedModel:
         """See `Quantizer`."""
-        model = _with_opset(self._loaded.model)
+        model = _copy(self._loaded.model)
+        if any(layer.rounding for layer in layers):
+            model = _with_opset(model)
         writer = _Writer(model, {layer.name: layer for layer in layers})
         writer.write(list(_places(model)))
         return OnnxModel(self._loaded.info, model, self._loaded.constants)
@@ -85,9 +87,7 @@ def _places(model: onnx.ModelProto) -> Iterator[tuple[onnx.NodeProto, FloatLayer
         values = numpy_helper.to_array(weights)
         channels = _channels(node, values)
         if channels is not None:
-            layer = FloatLayer(node.output[0], values, axis, channels)
-            if layer.is_worth_it:
-                yield node, layer
+            yield node, FloatLayer(node.output[0], values, axis, channels)
 
 
 def _features(node: onnx.NodeProto) -> int | None:
@@ -107,8 +107,14 @@ def _channels(node: onnx.NodeProto, weights: Array) -> int | None:
     return weights.shape[1] * groups if fits else None
 
 
+def _copy(model: onnx.ModelProto) -> onnx.ModelProto:
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    return copy
+
+
 def _with_opset(model: onnx.ModelProto) -> onnx.ModelProto:
-    """A copy, of a version that has what is written."""
+    """The model, of a version that has what is written."""
     version = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 0)
     if version < _OPSET:
         try:
@@ -118,13 +124,11 @@ def _with_opset(model: onnx.ModelProto) -> onnx.ModelProto:
                 f"package.compute: a file of opset {version} has no scale for each feature, and onnx cannot convert it "
                 f"({one_line(str(error))[:200]}); export it with opset {_OPSET} or later"
             ) from error
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
-    return copy
+    return model
 
 
 class _Writer:
-    """Puts integers around the layers of a model, in place."""
+    """Puts narrower numbers into the layers of a model, in place."""
 
     def __init__(self, model: onnx.ModelProto, layers: Mapping[str, QuantizedLayer]) -> None:
         self._graph = model.graph
@@ -143,17 +147,22 @@ class _Writer:
             layer = by_name.get(node.output[0]) if node.output else None
             chosen = None if layer is None else self._layers.get(layer.name)
             if layer is not None and chosen is not None:
-                node.input[0] = self._data(node.input[0], chosen)
-                node.input[1] = self._weights(layer)
+                rounding = chosen.rounding
+                if rounding is None:
+                    values = as_bfloat16(layer.weights)
+                    node.input[1] = self._constant(f"{layer.name}/weights/rounded", values)
+                else:
+                    node.input[0] = self._data(node.input[0], layer.name, rounding)
+                    node.input[1] = self._weights(layer)
             self._graph.node.append(node)
 
-    def _data(self, name: str, layer: QuantizedLayer) -> str:
-        key = (name, layer.scale, layer.zero)
+    def _data(self, name: str, layer: str, rounding: Rounding) -> str:
+        key = (name, *rounding)
         if key not in self._rounded:
-            made = f"{layer.name}/data"
+            made = f"{layer}/data"
             parameters = [
-                self._constant(f"{made}/scale", np.float32(layer.scale)),
-                self._constant(f"{made}/zero", np.uint8(layer.zero)),
+                self._constant(f"{made}/scale", np.float32(rounding.scale)),
+                self._constant(f"{made}/zero", np.uint8(rounding.zero)),
             ]
             self._add("QuantizeLinear", [name, *parameters], f"{made}/bytes")
             self._rounded[key] = self._add(
