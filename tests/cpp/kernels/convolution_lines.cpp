@@ -40,8 +40,7 @@ void test_padded() {
   int padded = 0;
   for (int i = 0; i < 160; ++i) {
     const std::int64_t features = random.integer(kLanes<float> / 2 + 1, kLanes<float> - 1);
-    Convolution c =
-        same_size(random.integer(1, 2), random.integer(1, 20), features, random.integer(1, 3), 1, 1, 1, 0);
+    Convolution c = same_size(random.integer(1, 2), random.integer(1, 20), features, random.integer(1, 3), 1, 1, 1, 0);
     for (std::int64_t axis = 0; axis < c.rank; ++axis) {
       c.kernel_size[axis] = random.integer(1, 7);
       c.stride[axis] = random.chance(70) ? 1 : 2;

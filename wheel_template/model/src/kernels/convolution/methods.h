@@ -18,9 +18,9 @@ struct MethodList {
 };
 
 /// All methods: the first that prefers a convolution computes it.
-using Methods =
-    MethodList<WinogradMethod<Tiling<3, 3>>, WinogradMethod<Tiling<1, 3>>, WinogradMethod<Tiling<1, 5>>,
-               DecomposedMethod, NarrowMethod, AdjacentMethod, DepthwiseMethod, PaddedMethod, WindowsMethod, GenericMethod>;
+using Methods = MethodList<WinogradMethod<Tiling<3, 3>>, WinogradMethod<Tiling<1, 3>>, WinogradMethod<Tiling<1, 5>>,
+                           DecomposedMethod, NarrowMethod, AdjacentMethod, DepthwiseMethod, PaddedMethod, WindowsMethod,
+                           GenericMethod>;
 
 /// Whether a method may compute elements T; with `kDirect`, by the sums of the definition.
 template <class T, bool kDirect, class Method>
