@@ -46,14 +46,14 @@ _BRANCHES = frozenset({"Switch", "If", "StatelessIf", "Case", "StatelessCase"})
 _TF1_CONTROL_FLOW = frozenset({"Enter", "Exit", "Merge", "NextIteration", "Switch", "LoopCond"})
 
 # The first match counts, so that DecodeCSV comes before Decode.
+_TEXT_FIX = "process text outside the model and pass numbers"
 _FIXES = (
     (r"ParseExample|ParseSingle|ParseSequence|Decode(CSV|Raw|JSON|Proto)",
      "parse the records outside the model and use a signature that takes plain tensors"),
     (r"Decode|Encode", "decode and encode images or sound outside the model"),
     (r"PyFunc|EagerPyFunc", "Python code cannot be compiled; write it with TensorFlow operations"),
     (r"Print|Summary|Write|Save|Restore|ReadFile", "remove printing and file access from the signature"),
-    (r"String|Regex|Substr|AsString|Unicode|SentencepieceOp",
-     "process text outside the model and pass numbers"),
+    (r"String|Regex|Substr|AsString|Unicode|ReduceJoin|SentencepieceOp", _TEXT_FIX),
     (r"Sparse|Ragged", "use dense tensors"),
     (r"TreeEnsemble", "forests of decision trees are not compiled; export a network or a linear model"),
 )  # fmt: skip
@@ -404,12 +404,18 @@ def _check_range(
 
 def _check_ops(every: Sequence[OpUse], key: str) -> Iterator[Finding]:
     uses = [use for use in every if key in use.signatures]
-    for use in uses:
-        # What only runs beside the outputs need not be in XLA: freezing drops it.
-        if not use.effect and use.support == "unsupported":
-            types = f" for {use.dtypes}" if use.dtypes else ""
-            message = f"XLA has no {where([use], key)}{types}"
-            yield Finding("error", "unsupported-op", message, fix_for(use.op))
+    # What only runs beside the outputs need not be in XLA: freezing drops it.
+    unsupported = [use for use in uses if not use.effect and use.support == "unsupported"]
+    text = [use for use in unsupported if "=string" in use.dtypes or fix_for(use.op) == _TEXT_FIX]
+    if len(text) > 1:
+        message = f"XLA has no operations on text: {where(text, key)}"
+        yield Finding("error", "unsupported-op", message, _TEXT_FIX)
+    for use in unsupported:
+        if len(text) > 1 and use in text:
+            continue
+        types = f" for {use.dtypes}" if use.dtypes else ""
+        message = f"XLA has no {where([use], key)}{types}"
+        yield Finding("error", "unsupported-op", message, fix_for(use.op))
     yield from _check_kinds(uses, key)
 
 

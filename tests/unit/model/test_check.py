@@ -25,6 +25,20 @@ def test_an_inspection_survives_being_written(tmp_path: Path) -> None:
     assert Inspection.load(tmp_path / "inspection.json") == found
 
 
+def test_operations_on_text_are_one_finding() -> None:
+    found = inspect_model(
+        ops=[
+            use_of("Reshape", "unsupported", dtypes="T=string"),
+            use_of("UnicodeDecode", "unsupported"),
+            use_of("BesselJ0", "unsupported"),
+        ]
+    )
+    text, other = (f for f in check_signature(found, Expected()) if f.kind == "unsupported-op")
+    assert text.message.startswith("XLA has no operations on text: Reshape in ")
+    assert text.fix == "process text outside the model and pass numbers"
+    assert other.message.startswith("XLA has no BesselJ0")
+
+
 def test_unknown_signature_names_the_nearest_and_all() -> None:
     (finding,) = check_signature(inspect_model(), Expected("serving_defualt"))
     assert finding.kind == "unknown-signature"

@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from ...errors import UnsupportedModelError
-from ...model.inspection import SignatureInfo
+from ...model.inspection import Shape, SignatureInfo
 from ...model.quantization import QuantizedLayer, Rounding
 from ..graphs.graphs import node_name
 from ..loaded.base import TENSORFLOW, Arrays, LoadedModel, SignatureGraph, StaticShapes
@@ -32,6 +32,8 @@ from .quantizing import Array, FloatLayer, Observer, as_bfloat16, as_bytes
 
 _FEATURES: Mapping[str, int] = {"MatMul": 1, "Conv2D": 3, "DepthwiseConv2dNative": 2}
 """The axis of the weights along which each feature has its own, by operation."""
+_FUNCTIONS = 2
+"""That are kept, each with all weights: one for the calls that follow each other, and one for what they are compared with."""
 
 
 def quantizer(loaded: LoadedModel, keep: Collection[str]) -> GraphQuantizer:
@@ -91,9 +93,7 @@ class QuantizedGraph:
 
     loaded: LoadedModel
     layers: tuple[QuantizedLayer, ...]
-    _functions: dict[tuple[tuple[int, ...], ...], tuple[Any, list[str]]] = field(
-        default_factory=dict
-    )
+    _functions: dict[tuple[Shape, ...], tuple[Any, list[str]]] = field(default_factory=dict)
     evaluator = TENSORFLOW
 
     @property
@@ -103,11 +103,12 @@ class QuantizedGraph:
 
     def __call__(self, inputs: Arrays) -> Arrays:
         """See `LoadedModel`."""
-        key = tuple(inputs[tensor.name].shape for tensor in self.info.inputs)
+        shapes = self._shapes(inputs)
+        key = tuple(shapes[tensor.name] for tensor in self.info.inputs)
         if key not in self._functions:
-            self._functions[key] = self._function(
-                {name: array.shape for name, array in inputs.items()}
-            )
+            while len(self._functions) >= _FUNCTIONS:
+                del self._functions[next(iter(self._functions))]
+            self._functions[key] = self._function(shapes)
         function, names = self._functions[key]
         results = function(*(tf.constant(inputs[name]) for name in names))
         outputs = [tensor.name for tensor in self.info.outputs]
@@ -119,7 +120,14 @@ class QuantizedGraph:
         _Graph(graph.graph_def).rewrite({layer.name: layer for layer in self.layers})
         return graph
 
-    def _function(self, shapes: StaticShapes) -> tuple[Any, list[str]]:
+    def _shapes(self, inputs: Arrays) -> dict[str, Any]:
+        """The shapes of a function that takes these inputs: modules of integers have those of one call."""
+        if any(layer.rounding for layer in self.layers):
+            return {name: array.shape for name, array in inputs.items()}
+        declared = {tensor.name: tensor.shape for tensor in self.info.inputs}
+        return {name: declared[name] or array.shape for name, array in inputs.items()}
+
+    def _function(self, shapes: Mapping[str, Any]) -> tuple[Any, list[str]]:
         graph = self.graph(shapes)
 
         def build() -> None:
