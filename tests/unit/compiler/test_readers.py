@@ -343,6 +343,58 @@ def test_what_is_scaled_may_not_be_overwritten_before_it_is_added_up() -> None:
     lines_after(FuseEpilogues(), graph, rewrites=0)
 
 
+LIMITED = (
+    POOLED.replace("REDUCER", "maximum")
+    + """
+g {
+  s = f32[1,2,2,4] parameter(0)
+  one = f32[] constant(0.25)
+  ones = f32[1,2,2,4] broadcast(one), dimensions={}
+  ROOT limited = f32[1,2,2,4] maximum(s, ones)
+}
+
+ENTRY main {
+  x = f32[4,4] parameter(0)
+  start = f32[] constant(-inf)
+  images = f32[1,2,2,4] bitcast(x)
+  pool = f32[1,2,2,4] fusion(images, start), kind=kLoop, calls=p
+  ROOT g = f32[1,2,2,4] fusion(pool), kind=kLoop, calls=g
+}
+"""
+)
+
+
+def _limited(*changes: tuple[str, str], results: tuple[str, ...] = ("g",), **at: str) -> Graph:
+    """A kernel that takes the maximum of a number and what a pooling has computed."""
+    graph = Emission(LIMITED, *changes, at=at).graph(results)
+    RecogniseKernels().run(graph)
+    return graph
+
+
+def test_windows_of_maxima_begin_with_a_lower_limit() -> None:
+    """max(pooling, 0.25) => pooling {initial=0.25}: ReLU after a pooling."""
+    assert lines_after(FuseEpilogues(), _limited(), rewrites=1) == [
+        "%1 f32[1,2,2,4] = pooling %0 f32[1,2,2,4] {reducer=maximum, initial=0.25, window=[1,1], "
+        "stride=[1,1], pad_low=[0,0]}"
+    ]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("maximum(s, ones)", "minimum(s, ones)"),
+        ("constant(0.25)", "constant(nan)"),
+        ("to_apply=maximum", "to_apply=add"),
+    ],
+)
+def test_other_limits_stay(change: tuple[str, str]) -> None:
+    lines_after(FuseEpilogues(), _limited(change), rewrites=0)
+
+
+def test_maxima_that_are_needed_without_their_limit_stay() -> None:
+    lines_after(FuseEpilogues(), _limited(results=("g", "pool")), rewrites=0)
+
+
 # --- copies of what poolings read too -------------------------------------------------------------
 
 WRITTEN = POOLED.replace("REDUCER", "maximum") + CONCATENATED.replace(

@@ -16,7 +16,7 @@ all of them do, nobody reads the product itself any more. So fusions are looked 
 
 A mean, a padding for a pooling, a product with a vector, or moves may come after that in the same fusion: the product finishes
 its values, and the rest of the kernel becomes a pooling, a product or a copy. So does a kernel that only multiplies by a number before a
-pooling adds up: the pooling multiplies.
+pooling adds up: the pooling multiplies. A maximum with a number after a pooling of maxima is the number with which its windows begin.
 
 When: always; with fewer than 4 columns XLA's kernel is faster, whose vectors run along all axes. Bits: the same but for fused
 multiply-adds in the place of a product and a sum, and the runtime's own activation functions.
@@ -43,7 +43,7 @@ from .match.kernel_values import KernelValues, fusion_of, whole
 from .match.product_epilogues import Finish, read_parts
 from .recognise.kernel_calls import KernelCall
 from .recognise.paddings import Padding, padding_of
-from .recognise.poolings import Pooled, mean_of_values, scaling
+from .recognise.poolings import Pooled, lower_limit, mean_of_values, scaling
 from .recognise.vector_products import ValuesProduct, plain_axes, product_of_values
 
 _FLOAT = ElementType.FLOAT32
@@ -78,7 +78,11 @@ def _fuse(graph: Graph, values: KernelValues, kernel: Node) -> bool:
         _Join(graph, values, call, product).replacements(number)
         for product, number in values.products(kernel)
     )
-    replacements = next(filter(None, joined), None) or _scaled(graph, values, call)
+    replacements = (
+        next(filter(None, joined), None)
+        or _scaled(graph, values, call)
+        or _limited(graph, values, call)
+    )
     for replacement in replacements:
         graph.replace(replacement.nodes, replacement.node, replacement.at)
     return bool(replacements)
@@ -104,6 +108,35 @@ def _scaled(graph: Graph, values: KernelValues, call: KernelCall) -> Sequence[Re
     if over_operands(new, new.outputs["output"], gone):
         return ()
     if not may_pass(graph, between(*gone), reads=[piece_of(source)], without=gone):
+        return ()
+    return (Replacement(gone, new),)
+
+
+def _limited(graph: Graph, values: KernelValues, call: KernelCall) -> Sequence[Replacement]:
+    """Leaves out a kernel that takes the maximum of a number and what only it reads of a pooling of maxima."""
+    limit = lower_limit(call.instruction)
+    pool = call.arguments[0].value.producer if limit is not None else None
+    if limit is None or pool is None or not isinstance(pool.op, ops.Pooling):
+        return ()
+    made, read = pool.outputs["output"], pool.inputs["input"]
+    fits = (
+        pool.op.reducer == "maximum"
+        and made.base is None
+        and call.is_whole
+        and call.place.size == made.view.slice.size == call.arguments[0].view.slice.size
+        and values.is_only_read_by(made.value, call.node)
+    )
+    if not fits:
+        return ()
+    first = limit if pool.op.initial is None else max(limit, pool.op.initial)
+    new = graph.merged(pool.op.model_copy(update={"initial": first}), [pool, call.node])
+    view = made.view.model_copy(update={"slice": call.place})
+    new.inputs = dict(pool.inputs)
+    new.outputs = {"output": replace(call.result, view=view, base=None, near=())}
+    gone = (pool, call.node)
+    if over_operands(new, new.outputs["output"], gone):
+        return ()
+    if not may_pass(graph, between(*gone), reads=[piece_of(read)], without=gone):
         return ()
     return (Replacement(gone, new),)
 

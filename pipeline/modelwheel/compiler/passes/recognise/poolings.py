@@ -165,6 +165,17 @@ def scaling(fusion: Instruction) -> float | None:
     return factor if plain and value.shape.element_type == ElementType.FLOAT32 else None
 
 
+def lower_limit(fusion: Instruction) -> float | None:
+    """The number of which a fusion takes the maximum with its only operand; None if it does anything else."""
+    root = behind_bitcasts(fusion.called_root)
+    if root.opcode != "maximum" or len(fusion.operands) != 1:
+        return None
+    value, limit = root.operands
+    if parameter_of(value) is None:
+        value, limit = limit, value
+    return None if parameter_of(value) is None else scalar_of(limit, finite=True)
+
+
 def row_reduction(call: KernelCall) -> Node | None:
     """The reduction of rows that a kernel computes; None if it does anything else.
 
