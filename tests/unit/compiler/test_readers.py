@@ -374,8 +374,10 @@ def _limited(*changes: tuple[str, str], results: tuple[str, ...] = ("g",), **at:
 def test_windows_of_maxima_begin_with_a_lower_limit() -> None:
     """max(pooling, 0.25) => pooling {initial=0.25}: ReLU after a pooling."""
     assert lines_after(FuseEpilogues(), _limited(), rewrites=1) == [
-        "%1 f32[1,2,2,4] = pooling %0 f32[1,2,2,4] {reducer=maximum, initial=0.25, window=[1,1], "
-        "stride=[1,1], pad_low=[0,0]}"
+        (
+            "%1 f32[1,2,2,4] = pooling %0 f32[1,2,2,4] {reducer=maximum, initial=0.25, window=[1,1], "
+            "stride=[1,1], pad_low=[0,0]}"
+        )
     ]
 
 
