@@ -57,9 +57,9 @@ class Request:
         """This request, the directory of whose model holds it in this file; see `FetchedModel.file`."""
         return replace(self, spec=self.spec.holding(file)) if file else self
 
-    def with_sizes(self, sizes: Sequence[int], *, by_model: bool = False) -> Request:
-        """This request for other batch sizes, which may be those that were decided by the model."""
-        return replace(self, batch_sizes=tuple(sizes), sizes_by_model=by_model)
+    def with_sizes(self, sizes: Sequence[int]) -> Request:
+        """This request for other batch sizes, which the model does not decide."""
+        return replace(self, batch_sizes=tuple(sizes), sizes_by_model=False)
 
     @property
     def compared_rows(self) -> int:

@@ -3,10 +3,10 @@
 It runs by its path, also where modelwheel is not installed, and so imports nothing of it but the sides that need
 TensorFlow. Its arguments are the kind of the runtime, the model (a module or a file), the number of threads, the CPU
 level (empty for the highest), a directory with `ROWS.npz`, the inputs of every number of rows, and perhaps
-`constants.npz`, those that a spec makes constant, the first of these numbers, and, if it is to see a CPU of a lower level, a library for that
-(see `cpu`) and, where this one needs it, a directory with a patched copy of the runtime. The first answer says what
-importing the runtime, loading the model and one prediction took; then each line is a JSON list of a request's name and
-numbers, and is answered by one line. Outputs are written to `ROWS.npz` in the working directory.
+`constants.npz`, those that a spec makes constant, the first of these numbers, and, if it is to see a CPU of a lower
+level, a library for that (see `cpu`) and, where this one needs it, a directory with a patched copy of the runtime. The
+first answer says what importing the runtime, loading the model and one prediction took; then each line is a JSON list
+of a request's name and numbers, and is answered by one line. Outputs are written to `ROWS.npz` in the working directory.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -226,16 +227,20 @@ def named(inputs: Arrays, ranks: Mapping[str, int]) -> dict[str, np.ndarray[Any,
         inputs: What the wheel takes, and what its spec makes constant.
         ranks: The number of axes by the runtime's names; a single value may have more of them than in the spec.
     """
-    changed = [name for name in ranks if name not in inputs]
-    others = [name for name in inputs if name not in ranks]
-    given = dict(inputs)
-    if len(changed) == len(others):
-        given |= {name: inputs[other] for name, other in zip(changed, others, strict=True)}
-    arrays = {name: given[name] for name in ranks}
+    sources = _sources(tuple(inputs), tuple(ranks))
     return {
-        name: array if array.ndim else array.reshape((1,) * ranks[name])
-        for name, array in arrays.items()
+        name: array if (array := inputs[source]).ndim else array.reshape((1,) * ranks[name])
+        for name, source in sources.items()
     }
+
+
+@cache
+def _sources(inputs: Sequence[str], names: Sequence[str]) -> Mapping[str, str]:
+    """The inputs that a runtime's names are of: found once, as calls that are timed ask for them."""
+    changed = [name for name in names if name not in inputs]
+    others = [name for name in inputs if name not in names]
+    renamed = dict(zip(changed, others, strict=True)) if len(changed) == len(others) else {}
+    return {name: renamed.get(name, name) for name in names}
 
 
 # --- measuring ------------------------------------------------------------------------------------

@@ -184,7 +184,7 @@ class Packed:
 
     panels: frozenset[str] = frozenset()
     halved: frozenset[str] = frozenset()
-    """Those of them that are bfloat16."""
+    """The packed ones that are bfloat16."""
 
 
 NOTHING_PACKED = Packed()

@@ -64,7 +64,7 @@ class StepWriter:
     panels: frozenset[int] = frozenset()
     """The allocations of weights that are packed."""
     halved: frozenset[int] = frozenset()
-    """Those of them that are bfloat16."""
+    """The packed ones that are bfloat16."""
     types: dict[str, str] = field(default_factory=dict)
     """The definitions of types that do not depend on the variant, by name."""
     random_states: int = 0

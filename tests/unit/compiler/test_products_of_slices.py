@@ -11,7 +11,7 @@ _PART, _ROWS, _MADE = "tensor<1x2x8xf32>", "tensor<2x8xf32>", "tensor<2x6xf32>"
 
 
 def _unrolled(steps: list[int], matrices: dict[int, str] | None = None) -> str:
-    """What an exporter writes for the input products of an unrolled loop over axis 0; their sum is the result."""
+    """The input products of an unrolled loop over axis 0, as exporters write them; their sum is the result."""
     lines = []
     for n in steps:
         matrix = (matrices or {}).get(n, "%arg1")

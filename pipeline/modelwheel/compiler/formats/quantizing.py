@@ -4,7 +4,7 @@ Data are unsigned with a zero point, weights signed with a scale for each featur
 Networks for Efficient Integer-Arithmetic-Only Inference, CVPR 2018. Of the range of the data, the part is taken with the least square error.
 
 bfloat16 numbers are the nearest ones, ties to even, as CPUs convert. Weights that are such numbers are stored as 16 bits by
-`codegen`, whoever rounded them.
+`codegen`, also where the author of a model has rounded them.
 """
 
 from __future__ import annotations

@@ -67,8 +67,9 @@ def decided(request: Request, store: Store, records: Records) -> Request:
     if record is None:
         return request.with_sizes(request.batch_sizes)
     chosen = read_sizes(store, record)
-    request = request.with_sizes(chosen.batch_sizes, by_model=True)
-    return replace(request, default_rows=chosen.compared_rows)
+    return replace(
+        request, batch_sizes=tuple(chosen.batch_sizes), default_rows=chosen.compared_rows
+    )
 
 
 def known_request(request: Request, tree: str, store: Store) -> Request:
