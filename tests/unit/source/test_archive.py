@@ -62,7 +62,8 @@ def tar(*extra: tuple[tarfile.TarInfo, bytes], prefix: str = "", complete: bool 
 
 
 def tar_gz(*extra: tuple[tarfile.TarInfo, bytes], prefix: str = "") -> bytes:
-    return gzip.compress(tar(*extra, prefix=prefix))
+    # gzip writes the time into its header: two calls must give one hash.
+    return gzip.compress(tar(*extra, prefix=prefix), mtime=0)
 
 
 def tar_xz(*extra: tuple[tarfile.TarInfo, bytes]) -> bytes:
