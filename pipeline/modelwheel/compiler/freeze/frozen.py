@@ -21,6 +21,7 @@ from ..loaded.base import Fetch, SignatureGraph, StateVariable, StaticShapes
 from ..stablehlo.graph_modules import canonicalize_modules
 from .canonical import canonicalize
 from .clamps import fold_clamps
+from .dilations import join_dilations
 from .integers import keep_integers
 from .replacing import replace
 from .switch_case import split_switches
@@ -72,6 +73,7 @@ def freeze_graph(
     # Graphs of TensorFlow 1 keep the free shapes with which they were saved.
     _fix_shapes(graph_def, {feeds[name]: shape for name, shape in shapes.items()})
     fold_clamps(graph_def)
+    join_dilations(graph_def)
     replaced = replace(graph_def, fusions, fetches.values())
     canonicalize_modules(graph_def)  # after fusions, whose patterns are forms of the model
     split_switches(graph_def)
