@@ -107,7 +107,7 @@ class Kernel(Op):
 # --- products -----------------------------------------------------------------------------------------
 
 Activation: TypeAlias = Literal[
-    "tanh", "sigmoid", "silu", "gelu", "gelu_tanh", "hard_swish", "hard_swish_6"
+    "tanh", "sigmoid", "silu", "gelu", "gelu_tanh", "hard_swish", "hard_swish_6", "elu", "leaky_relu"
 ]
 
 
@@ -117,12 +117,13 @@ class Epilogue(JsonRecord):
     out = activation(min(max((product + bias) * scale + shift + addend, low), high)) * factor + offset, in this order; parts
     may be missing, and what follows the activation only with it.
     The operands are those of the step: `bias`, `scale` and `shift` have a value for each column (of a dot those of `rhs`, of
-    a convolution the features), `addend` one for each element.
+    a convolution the features), `addend` one for each element. `slope` is that of the activations elu and leaky_relu below 0.
     """
 
     low: float | None = omitted(None)
     high: float | None = omitted(None)
     activation: Activation | None = omitted(None)
+    slope: float | None = omitted(None)
     factor: float | None = omitted(None)
     offset: float | None = omitted(None)
 

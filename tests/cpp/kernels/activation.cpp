@@ -15,12 +15,14 @@
 namespace modelwheel::MODELWHEEL_LEVEL {
 namespace {
 
+constexpr float kSlope = 0.25F;
+
 /// The bound that activation.h states.
 double bound(Activation activation, double x) {
   if (activation == Activation::kTanh) return 6;
   if (activation == Activation::kGelu) return 5;
   if (activation == Activation::kGeluTanh) return x > 0 ? 5 : 5 - 3 * 1.6 * (x + 0.045 * x * x * x);
-  return activation == Activation::kSilu ? 4 : 3;
+  return activation == Activation::kSilu || activation == Activation::kElu ? 4 : 3;
 }
 
 /// How far a result is from the exact one, in units in the last place of a float there.
@@ -41,10 +43,10 @@ void check(Activation activation, std::uint32_t step) {
       std::memcpy(&from[i], &one, sizeof one);
     }
     Vector<float, Lanes> x = load<float, Lanes>(from);
-    activate<float, Lanes>(activation, &x, 1);
+    activate<float, Lanes>(activation, kSlope, &x, 1);
     store<float, Lanes>(to, x);
     for (int i = 0; i < Lanes; ++i) {
-      const double expected = exact(activation, static_cast<double>(from[i]));
+      const double expected = exact(activation, static_cast<double>(from[i]), static_cast<double>(kSlope));
       if (std::isnan(expected) || std::isinf(expected)) {
         if (std::isnan(expected) ? !std::isnan(to[i]) : !std::isinf(to[i])) ++wrong;
         continue;

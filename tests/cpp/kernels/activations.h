@@ -8,9 +8,9 @@
 
 namespace modelwheel::MODELWHEEL_LEVEL {
 
-inline constexpr Activation kActivations[] = {Activation::kTanh,      Activation::kSigmoid,  Activation::kSilu,
-                                              Activation::kGelu,      Activation::kGeluTanh, Activation::kHardSwish,
-                                              Activation::kHardSwish6};
+inline constexpr Activation kActivations[] = {Activation::kTanh,       Activation::kSigmoid,  Activation::kSilu,
+                                              Activation::kGelu,       Activation::kGeluTanh, Activation::kHardSwish,
+                                              Activation::kHardSwish6, Activation::kElu,      Activation::kLeakyRelu};
 
 /// Infinite where a float is.
 inline double times_six_at_most(double x) {
@@ -18,7 +18,8 @@ inline double times_six_at_most(double x) {
   return std::fabs(y) > static_cast<double>(std::numeric_limits<float>::max()) ? std::copysign(INFINITY, y) : y;
 }
 
-inline double exact(Activation activation, double x) {
+/// `slope` is that below 0, of ELU and leaky ReLU.
+inline double exact(Activation activation, double x, double slope = 1) {
   switch (activation) {
     case Activation::kTanh: return std::tanh(x);
     case Activation::kSigmoid: return 1 / (1 + std::exp(-x));
@@ -27,6 +28,8 @@ inline double exact(Activation activation, double x) {
     case Activation::kGeluTanh: return x / (1 + std::exp(-2 * std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
     case Activation::kHardSwish: return x * (std::fmin(std::fmax(x + 3, 0.0), 6.0) / 6);
     case Activation::kHardSwish6: return times_six_at_most(x);
+    case Activation::kElu: return x > 0 ? x : slope * std::expm1(x);
+    case Activation::kLeakyRelu: return x > 0 ? x : slope * x;
     case Activation::kNone: break;
   }
   return x;

@@ -38,7 +38,7 @@ bool follows(const Epilogue<T> &e, T sum, T addend, std::int64_t column, T resul
   if (e.has_high) x = std::fmin(x, static_cast<double>(e.high));
   // None of them is steeper than 1.5, but one nine.
   if (e.activation != Activation::kNone) {
-    x = exact(e.activation, x);
+    x = exact(e.activation, x, static_cast<double>(e.slope));
     magnitude = (e.activation == Activation::kHardSwish6 ? 12 : 2) * (magnitude + 1);
     if (std::isnan(x)) return std::isnan(found);
     const double factor = static_cast<double>(e.factor), offset = static_cast<double>(e.offset);
@@ -91,7 +91,8 @@ void check_epilogues(Random &random, const Buffer<T> &plain, std::int64_t n, con
                   static_cast<T>(0.5),
                   sizeof(T) == sizeof(float) && random.chance(50) ? random.pick(kActivations) : Activation::kNone,
                   random.chance(50) ? static_cast<T>(-0.75) : static_cast<T>(1),
-                  random.chance(50) ? static_cast<T>(0.375) : -static_cast<T>(0)};
+                  random.chance(50) ? static_cast<T>(0.375) : -static_cast<T>(0),
+                  random.chance(50) ? static_cast<T>(0.625) : static_cast<T>(1)};
     const Buffer<T> before(whole.sums);
     run(whole.sums.data(), e, step);
     std::int64_t wrong = 0;

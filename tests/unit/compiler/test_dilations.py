@@ -39,7 +39,7 @@ def run(graph: Any, feed: str, fetch: str, x: Any) -> Any:
 def left(graph: Any, fetch: str) -> set[str]:
     """The operations that an output still depends on."""
     nodes = {node.name: node for node in graph.node}
-    reached, waiting = set(), [fetch.split(":")[0]]
+    reached, waiting = set(), [fetch.split(":", maxsplit=1)[0]]
     while waiting:
         if (name := waiting.pop()) not in reached:
             reached.add(name)
@@ -92,13 +92,13 @@ def test_layers_of_keras_whose_paddings_are_computed(
 ) -> None:
     layer = make()
     layer.build(shape)
-    check(lambda x: layer(x), shape, [*[None] * (len(shape) - 1), shape[-1]])
+    check(layer, shape, [*[None] * (len(shape) - 1), shape[-1]])
 
 
 @pytest.mark.parametrize(
     "function",
     [
-        lambda x: tf.nn.relu(x),  # no convolution
+        tf.nn.relu,  # no convolution
         lambda x: tf.nn.conv2d(x, numbers(1, 1, 4, 5), 1, "SAME"),  # with padding of its own
         lambda x: tf.nn.conv2d(x, numbers(2, 2, 4, 5), 2, "VALID"),  # with strides
     ],

@@ -432,6 +432,69 @@ def test_hard_swish_is_known_with_and_without_its_factor() -> None:
     assert _activated(HARD_SWISH, six=5.0) is None
 
 
+RECTIFIED = """
+    slope = f32[] constant(0.25)
+    slopes = f32[2,8] broadcast(slope), dimensions={}
+    two = f32[] constant(2)
+    twos = f32[2,8] broadcast(two), dimensions={}
+    one = f32[] constant(1)
+    ones = f32[2,8] broadcast(one), dimensions={}
+    above = pred[2,8] compare(p0, zeros), direction=GT
+    least = f32[2,8] minimum(p0, zeros)
+    curve = f32[2,8] exponential-minus-one(p0)
+    line = f32[2,8] multiply(p0, slopes)
+"""
+
+
+@pytest.mark.parametrize(
+    ("steps", "activation"),
+    [
+        ("y = f32[2,8] select(above, p0, curve)", "activation=elu, slope=1.0"),
+        ("y = f32[2,8] select(above, p0, line)", "activation=leaky_relu, slope=0.25"),
+        ("y = f32[2,8] maximum(line, p0)", "activation=leaky_relu, slope=0.25"),
+        (
+            "below = pred[2,8] compare(zeros, p0), direction=GE\n"
+            "y = f32[2,8] select(below, curve, p0)",
+            "activation=elu, slope=1.0",
+        ),
+        (
+            "safe = f32[2,8] select(above, zeros, p0)\n"
+            "curved = f32[2,8] exponential-minus-one(safe)\n"
+            "scaled = f32[2,8] multiply(slopes, curved)\n"
+            "y = f32[2,8] select(above, p0, scaled)",
+            "activation=elu, slope=0.25",
+        ),
+        (
+            "power = f32[2,8] exponential(least)\n"
+            "less = f32[2,8] subtract(power, ones)\n"
+            "y = f32[2,8] select(above, p0, less)",
+            "activation=elu, slope=1.0",
+        ),
+        (
+            "high = f32[2,8] multiply(p0, twos)\n"
+            "low = f32[2,8] multiply(curve, slopes)\n"
+            "y = f32[2,8] select(above, high, low)",
+            "activation=elu, slope=0.125, factor=2.0",
+        ),
+        # Below 0 the other way round, beyond another number, of another argument, a steeper slope.
+        ("y = f32[2,8] select(above, curve, p0)", None),
+        (
+            "over = pred[2,8] compare(p0, ones), direction=GT\ny = f32[2,8] select(over, p0, curve)",
+            None,
+        ),
+        ("y = f32[2,8] select(above, p2, curve)", None),
+        ("steep = f32[2,8] multiply(p0, twos)\ny = f32[2,8] maximum(p0, steep)", None),
+    ],
+)
+def test_rectifiers_are_known_in_all_their_forms(steps: str, activation: str | None) -> None:
+    graph = _graph(f"{RECTIFIED}\n{steps}")
+    if activation is None:
+        assert len(_fused(graph, rewrites=0)) == 2
+    else:
+        (line,) = _fused(graph)
+        assert line.endswith(f"{DOT}{{{activation}}}}}")
+
+
 @pytest.mark.parametrize(
     "steps",
     [

@@ -183,11 +183,11 @@ def epilogue_members(
 
 
 def _after_activation(epilogue: Epilogue) -> list[str]:
-    if epilogue.factor is None and epilogue.offset is None:
-        return []
-    factor = 1.0 if epilogue.factor is None else epilogue.factor
-    offset = -0.0 if epilogue.offset is None else epilogue.offset
-    return [f"{factor!r}F", f"{offset!r}F"]
+    """The last members, up to the last that changes something."""
+    numbers = [(epilogue.factor, 1.0), (epilogue.offset, -0.0), (epilogue.slope, 1.0)]
+    while numbers and numbers[-1][0] is None:
+        numbers.pop()
+    return [f"{(neutral if number is None else number)!r}F" for number, neutral in numbers]
 
 
 def _operand(view: View | None, element: str) -> str:

@@ -1,4 +1,4 @@
-"""Finds activation functions in the computations of fusions: tanh, sigmoid, SiLU, GELU, hard SiLU.
+"""Finds activation functions in the computations of fusions: tanh, sigmoid, SiLU, GELU, hard SiLU, and rectifiers.
 
 XLA writes most of them as arithmetic (xla/hlo/transforms/expanders/logistic_expander.cc, `Erfc` in
 xla/hlo/builder/lib/math.cc, `materializeErfc` in stablehlo/transforms/ChloLegalizeToStablehlo.cpp). An activation is found if the instructions are its definition, down to the last constant;
@@ -16,6 +16,7 @@ from typing import TypeAlias
 from ....program import ops
 from ...ir.hlo import Instruction
 from ...ir.match import scalar_of
+from .rectifiers import ROOTS, find_rectifier
 
 _COMMUTATIVE = frozenset({"add", "multiply", "maximum", "minimum"})
 _ROOTS = frozenset({"tanh", "logistic", "divide", "multiply"})
@@ -177,6 +178,10 @@ class Found:
 
     activation: ops.Activation
     argument: Instruction
+    slope: float | None = None
+    """Of a rectifier, below 0."""
+    factor: float | None = None
+    """What follows the activation."""
 
 
 class Activations:
@@ -188,6 +193,12 @@ class Activations:
 
     def find(self, node: Instruction) -> Found | None:
         """The activation whose value an instruction has, or None."""
+        if node.opcode in ROOTS:
+            rectifier = find_rectifier(node)
+            if rectifier is None:
+                return None
+            factor = None if rectifier.factor == 1 else rectifier.factor
+            return Found(rectifier.activation, rectifier.argument, rectifier.slope, factor)
         if node.opcode not in _ROOTS:
             return None
         before: dict[Instruction, None] = {}

@@ -219,9 +219,9 @@ class Reader:
             return self._constant(node)
         if math.prod(shape.dimensions[:-1]) != self.source.rows:
             return None
-        if (match := self._activations.find(node)) is not None:
-            function = _FUNCTIONS.get(match.activation)
-            return None if function is None else self._of(function, [match.argument], node, start)
+        match = self._activations.find(node)
+        if match is not None and match.activation in _FUNCTIONS:
+            return self._of(_FUNCTIONS[match.activation], [match.argument], node, start)
         operands = node.operands
         match node.opcode:
             case "parameter":

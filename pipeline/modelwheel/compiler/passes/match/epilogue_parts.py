@@ -14,7 +14,7 @@ from ...ir.hlo import Instruction
 from ...ir.match import behind_bitcasts, parameter_of, row_major, scalar_of
 from .activations import Activations
 
-AFTER_LIMITS = ("activation", "factor", "offset")
+AFTER_LIMITS = ("activation", "slope", "factor", "offset")
 ORDER = ("bias", "scale", "shift", "addend", "low", "high", *AFTER_LIMITS)
 """The order in which the kernels apply the parts of an epilogue."""
 _PARTS: dict[tuple[str, str], str] = {
@@ -78,7 +78,11 @@ class FusionReader:
             return [] if node.parameter_number == self.product else None
         if (match := self._activations.find(node)) is not None:
             before = self._chain(match.argument)
-            return None if before is None else [*before, ("activation", match.activation)]
+            if before is None:
+                return None
+            numbers = {"slope": match.slope, "factor": match.factor}
+            given = [(name, number) for name, number in numbers.items() if number is not None]
+            return [*before, ("activation", match.activation), *given]
         operands = node.operands
         match node.opcode:
             case "bitcast":  # the same memory with another shape

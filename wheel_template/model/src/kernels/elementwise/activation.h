@@ -1,4 +1,4 @@
-// src/kernels/elementwise/activation.h - tanh, sigmoid, SiLU, GELU and hard SiLU of vectors of floats.
+// src/kernels/elementwise/activation.h - tanh, sigmoid, SiLU, GELU, hard SiLU, ELU and leaky ReLU of vectors of floats.
 //
 // Tanh is a quotient of polynomials. The others come from one exponential, so that no sum cancels. Nothing overflows:
 // it is of a number that is not positive, or scaled. Its reduction follows Cody & Waite, "Software Manual for the
@@ -6,15 +6,15 @@
 // error.
 //
 // Errors in units in the last place, which tests/cpp/kernels/activation.cpp measures: at most 6 for tanh, 3 for
-// sigmoid and hard SiLU, 4 for SiLU, 5 for GELU; for GELU by tanh 5, and where x < 0 3 more for each unit of its
-// exponent, 1.6 (x + 0.045 x^3).
+// sigmoid and hard SiLU, 4 for SiLU and ELU, 5 for GELU; for GELU by tanh 5, and where x < 0 3 more for each unit of
+// its exponent, 1.6 (x + 0.045 x^3).
 #pragma once
 
 #include "kernels/base/level.h"
 
 namespace modelwheel::MODELWHEEL_LEVEL {
 
-enum class Activation { kNone, kTanh, kSigmoid, kSilu, kGelu, kGeluTanh, kHardSwish, kHardSwish6 };
+enum class Activation { kNone, kTanh, kSigmoid, kSilu, kGelu, kGeluTanh, kHardSwish, kHardSwish6, kElu, kLeakyRelu };
 
 /// Floats, and integers of the same width.
 template <int Lanes>
@@ -78,18 +78,33 @@ struct Factors {
   Floats<Lanes> near_one, power;
 };
 
-/// exp(-u - low) times 2^Lift, where `low` is what u lacks; or NaN. The power of two must be a normal number.
+/// exp(-u - low) is 2^n times exp(-rest).
+template <int Lanes>
+struct Reduced {
+  Floats<Lanes> rest;
+  /// 2^(n + Lift).
+  Floats<Lanes> power;
+};
+
+/// The reduction of an exponential, where `low` is what u lacks; or NaN. The power of two must be a normal number.
 template <int Lanes, int Lift>
-MODELWHEEL_INLINE Factors<Lanes> factors_of_minus(Floats<Lanes> u, Floats<Lanes> low = -Floats<Lanes>{}) {
+MODELWHEEL_INLINE Reduced<Lanes> reduce_minus(Floats<Lanes> u, Floats<Lanes> low = -Floats<Lanes>{}) {
   constexpr float kLog2E = 1.44269504F, kLn2High = 0.693359375F, kLn2Low = -2.12194440e-4F;
-  constexpr float kTerms[] = {1, -1, 0.49999994F, -0.16666521F, 0.041668389F, -0.00836871F, 0.0013814608F};
   // 1.5 * 2^23: adding it rounds to an integer. The rest makes the lowest bits the exponent of 2^(n + Lift).
   constexpr float kRaise = 12582912.0F + Lift + 127;
   const Floats<Lanes> raised = splat<float, Lanes>(kRaise) - u * splat<float, Lanes>(kLog2E);
   const Floats<Lanes> n = raised - splat<float, Lanes>(kRaise);
   const Floats<Lanes> r = low + (n * splat<float, Lanes>(kLn2Low) + (n * splat<float, Lanes>(kLn2High) + u));
   const Integers<Lanes> power = reinterpret_cast<Integers<Lanes>>(raised) << 23;
-  return {polynomial<Lanes>(kTerms, r), reinterpret_cast<Floats<Lanes>>(power)};
+  return {r, reinterpret_cast<Floats<Lanes>>(power)};
+}
+
+/// exp(-u - low) times 2^Lift, where `low` is what u lacks; or NaN. The power of two must be a normal number.
+template <int Lanes, int Lift>
+MODELWHEEL_INLINE Factors<Lanes> factors_of_minus(Floats<Lanes> u, Floats<Lanes> low = -Floats<Lanes>{}) {
+  constexpr float kTerms[] = {1, -1, 0.49999994F, -0.16666521F, 0.041668389F, -0.00836871F, 0.0013814608F};
+  const Reduced<Lanes> e = reduce_minus<Lanes, Lift>(u, low);
+  return {polynomial<Lanes>(kTerms, e.rest), e.power};
 }
 
 /// exp(-u - low) for 0 <= u <= 150, where `low` is what u lacks; or NaN.
@@ -210,9 +225,25 @@ MODELWHEEL_INLINE Floats<Lanes> hard_swish_of(Floats<Lanes> x, float factor) {
   return x * ((six < above ? six : above) * splat<float, Lanes>(factor));
 }
 
-/// Replaces each of `count` vectors.
+/// x above 0, exp(x) - 1 times a slope below. With exp(x) = 2^n exp(-r), that is 2^n (exp(-r) - 1) + (2^n - 1): near 0,
+/// n is 0, and nothing cancels.
+template <int Lanes>
+MODELWHEEL_INLINE Floats<Lanes> elu_of(Floats<Lanes> x, Floats<Lanes> slope) {
+  constexpr float kTerms[] = {-1, 0.49999994F, -0.16666521F, 0.041668389F, -0.00836871F, 0.0013814608F};
+  const Reduced<Lanes> e = reduce_minus<Lanes, 0>(magnitude<Lanes>(x, 80));
+  const Floats<Lanes> less = e.rest * polynomial<Lanes>(kTerms, e.rest);
+  const Floats<Lanes> below = slope * (less * e.power + (e.power - splat<float, Lanes>(1)));
+  return x > 0 ? x : below;
+}
+
+template <int Lanes>
+MODELWHEEL_INLINE Floats<Lanes> leaky_relu_of(Floats<Lanes> x, Floats<Lanes> slope) {
+  return x > 0 ? x : x * slope;
+}
+
+/// Replaces each of `count` vectors; `slope` is that of ELU and leaky ReLU.
 template <class T, int Lanes>
-MODELWHEEL_NOINLINE void activate(Activation activation, Vector<T, Lanes> *x, int count) {
+MODELWHEEL_NOINLINE void activate(Activation activation, T slope, Vector<T, Lanes> *x, int count) {
   static_assert(sizeof(T) == sizeof(float), "only for floats");
   switch (activation) {
     case Activation::kNone: break;
@@ -236,6 +267,12 @@ MODELWHEEL_NOINLINE void activate(Activation activation, Vector<T, Lanes> *x, in
       break;
     case Activation::kHardSwish6:
       for (int i = 0; i < count; ++i) x[i] = hard_swish_of<Lanes>(x[i], 1);
+      break;
+    case Activation::kElu:
+      for (int i = 0; i < count; ++i) x[i] = elu_of<Lanes>(x[i], splat<float, Lanes>(slope));
+      break;
+    case Activation::kLeakyRelu:
+      for (int i = 0; i < count; ++i) x[i] = leaky_relu_of<Lanes>(x[i], splat<float, Lanes>(slope));
       break;
   }
 }

@@ -30,6 +30,8 @@ struct Epilogue {
   Activation activation;
   /// Numbers that change nothing unless they are given.
   T factor = 1, offset = -T(0);
+  /// Of an activation that is a line or a curve times it below 0.
+  T slope = 1;
 };
 
 /// Whether the result is written over the addend.
@@ -124,7 +126,7 @@ MODELWHEEL_INLINE void finish_vectors(const Epilogue<T> &e, const T *const (&row
         MODELWHEEL_UNROLL
         for (int j = 0; j < Columns; ++j) all[i][j] = x[i][j];
       }
-      activate<T, Lanes>(e.activation, all[0], Rows * Columns);
+      activate<T, Lanes>(e.activation, e.slope, all[0], Rows * Columns);
       Vector<T, Lanes> factor = splat<T, Lanes>(e.factor), offset = splat<T, Lanes>(e.offset);
       // As above.
       keep_in_register(factor);
