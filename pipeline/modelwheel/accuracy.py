@@ -147,12 +147,17 @@ EPSILON: Mapping[str, float] = {"float32": 2.0**-23, "float16": 2.0**-10, "bfloa
 """The distance of 1 to the next number, by type."""
 
 ROUNDINGS = 4
-"""How many units in the last place of a 16-bit type, at the scale of an output, are rounding whatever was measured."""
+"""How many units in the last place of a type, at the scale of an output, are rounding whatever was measured."""
 
 UNDECIDED = 0.05
 """The part of an output's scale above which what rounding moves is no number to compare with."""
 
 _T = TypeVar("_T", bound=Deviation)
+
+
+def rounding_at(scale: float) -> float:
+    """The error of 32-bit floats that is rounding whatever was measured, where the largest value could be `scale`."""
+    return ROUNDINGS * EPSILON["float32"] * scale
 
 
 def worst_of(errors: Iterable[_T], circumstance: str | None = None) -> dict[str, _T]:

@@ -276,7 +276,7 @@ class Padding(JsonRecord):
 class ReferenceRequest(LayersRequest):
     """Evaluate one signature; the outputs are arrays and a `Reference`."""
 
-    VERSION = 30
+    VERSION = 31
     INPUTS = ModelInput
     OUTPUTS = (ARRAYS, SUMMARY, TIMES)
 

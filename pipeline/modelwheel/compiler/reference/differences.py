@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...accuracy import EPSILON, ROUNDINGS
+from ...accuracy import rounding_at
 from ...model.measuring import measure, widen
 
 _AGREED = 1e-3
@@ -56,7 +56,7 @@ def compare(values: np.ndarray[Any, Any], exact: np.ndarray[Any, Any], scale: fl
     if not isfinite(deviation.absolute):
         return _FINITE_ELSEWHERE
     # TensorFlow's threads take numbers below the smallest normal one for zero, others do not.
-    least = max(_TINY, ROUNDINGS * EPSILON["float32"] * scale)
+    least = max(_TINY, rounding_at(scale))
     if deviation.relative <= _AGREED or deviation.absolute <= least:
         return None
     return f"it differs by {deviation.relative:.2g} of the largest value"

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ....accuracy import INEXACT, NOTABLE, Deviation, Truth
+from ....accuracy import INEXACT, NOTABLE, Deviation, Truth, rounding_at
 from ....errors import UnsupportedModelError
 from ....model.measuring import difference, measure, widen
 from ....model.reference_result import (
@@ -259,7 +259,10 @@ class _Search:
                 reason := conversion_error(measured.case, name, noise, self._framework)
             ):
                 self._without[name] = self._converted[name] = reason
-            elif error.ulp is not None and not error.relative <= PLAUSIBLE:
+            elif error.ulp is not None and not (
+                # All values may be next to nothing: probabilities of what is not there.
+                error.relative <= PLAUSIBLE or error.absolute <= rounding_at(case.scales.get(name, 0.0))
+            ):
                 self._without[name] = (
                     f"{self._framework} in float32 and float64 differ by {error.relative:.2g} of the "
                     "largest value"

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ....accuracy import EPSILON, INEXACT, ROUNDINGS, UNDECIDED
+from ....accuracy import INEXACT, UNDECIDED, rounding_at
 from ....model.measuring import difference, widen
 from ..rows import Arrays
 
@@ -205,7 +205,7 @@ def conversion_error(case: Case, name: str, noise: Noise, framework: str) -> str
     values = np.abs(widen(ours))
     largest = float(values[np.isfinite(values)].max(initial=0.0))
     limit = np.full(ours.shape, _ROUNDED * largest)
-    limit = np.maximum(limit, ROUNDINGS * EPSILON["float32"] * case.scales.get(name, 0.0))
+    limit = np.maximum(limit, rounding_at(case.scales.get(name, 0.0)))
     if name in case.spread:
         spread = _by_row(case.spread[name], case.leading.get(name, 0))
         limit = np.maximum(limit, _ROUNDINGS * spread)
