@@ -453,27 +453,35 @@ RECTIFIED = """
         ("y = f32[2,8] select(above, p0, line)", "activation=leaky_relu, slope=0.25"),
         ("y = f32[2,8] maximum(line, p0)", "activation=leaky_relu, slope=0.25"),
         (
-            "below = pred[2,8] compare(zeros, p0), direction=GE\n"
-            "y = f32[2,8] select(below, curve, p0)",
+            (
+                "below = pred[2,8] compare(zeros, p0), direction=GE\n"
+                "y = f32[2,8] select(below, curve, p0)"
+            ),
             "activation=elu, slope=1.0",
         ),
         (
-            "safe = f32[2,8] select(above, zeros, p0)\n"
-            "curved = f32[2,8] exponential-minus-one(safe)\n"
-            "scaled = f32[2,8] multiply(slopes, curved)\n"
-            "y = f32[2,8] select(above, p0, scaled)",
+            (
+                "safe = f32[2,8] select(above, zeros, p0)\n"
+                "curved = f32[2,8] exponential-minus-one(safe)\n"
+                "scaled = f32[2,8] multiply(slopes, curved)\n"
+                "y = f32[2,8] select(above, p0, scaled)"
+            ),
             "activation=elu, slope=0.25",
         ),
         (
-            "power = f32[2,8] exponential(least)\n"
-            "less = f32[2,8] subtract(power, ones)\n"
-            "y = f32[2,8] select(above, p0, less)",
+            (
+                "power = f32[2,8] exponential(least)\n"
+                "less = f32[2,8] subtract(power, ones)\n"
+                "y = f32[2,8] select(above, p0, less)"
+            ),
             "activation=elu, slope=1.0",
         ),
         (
-            "high = f32[2,8] multiply(p0, twos)\n"
-            "low = f32[2,8] multiply(curve, slopes)\n"
-            "y = f32[2,8] select(above, high, low)",
+            (
+                "high = f32[2,8] multiply(p0, twos)\n"
+                "low = f32[2,8] multiply(curve, slopes)\n"
+                "y = f32[2,8] select(above, high, low)"
+            ),
             "activation=elu, slope=0.125, factor=2.0",
         ),
         # Below 0 the other way round, beyond another number, of another argument, a steeper slope.

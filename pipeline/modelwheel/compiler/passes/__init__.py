@@ -21,6 +21,7 @@ from ..ir.lift import lift
 from .attention import FuseAttention
 from .byte_layers import FuseByteLayers
 from .counted_loops import CountLoops
+from .drop_taps import DropTaps
 from .element_moves import DecodeMoves
 from .elementwise_chains import ChainElementwise
 from .embedding_bags import FuseEmbeddingBags
@@ -54,6 +55,7 @@ class Pass(Protocol):
 
 PIPELINE: tuple[Pass, ...] = (
     RecogniseKernels(),  # First: the others look for operations, not for kernels.
+    DropTaps(),  # Before anything looks at the padding of convolutions.
     NarrowProducts(),  # Before anything looks at products: it changes what they read.
     FuseByteLayers(),  # What other passes take of kernels, layers of bytes cannot have.
     CountLoops(),  # Windows of arrays are to be known to all that look at what products read.

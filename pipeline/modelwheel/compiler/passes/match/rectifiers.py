@@ -61,7 +61,7 @@ def _from_maximum(node: Instruction) -> Rectifier | None:
 
 
 def _sides(node: Instruction) -> tuple[Instruction, Instruction, Instruction] | None:
-    """What a selection compares with 0, its value above, and below."""
+    """The value that a selection compares with 0, its own value above, and below."""
     condition, first, second = node.operands
     if condition.opcode != "compare":
         return None
