@@ -107,7 +107,15 @@ class Kernel(Op):
 # --- products -----------------------------------------------------------------------------------------
 
 Activation: TypeAlias = Literal[
-    "tanh", "sigmoid", "silu", "gelu", "gelu_tanh", "hard_swish", "hard_swish_6", "elu", "leaky_relu"
+    "tanh",
+    "sigmoid",
+    "silu",
+    "gelu",
+    "gelu_tanh",
+    "hard_swish",
+    "hard_swish_6",
+    "elu",
+    "leaky_relu",
 ]
 
 
@@ -290,6 +298,15 @@ class RowReduction(Op):
     window: int
     pad_low: int
     """How many elements before its row the first window begins."""
+
+
+class Softmax(Op):
+    """The softmax of each row of a matrix of 32-bit floats plus a bias: exp(x - largest) over the sum of these."""
+
+    INPUTS = (Role("input", rank=2), Role("bias", rank=1, optional=True))
+    OUTPUTS = (Role("output", rank=2),)
+    ALIASES = (Alias("output", "input", must=False),)
+    kind: Literal["softmax"] = "softmax"
 
 
 # --- attention ----------------------------------------------------------------------------------------

@@ -262,6 +262,23 @@ def test_a_reduction_of_rows_is_a_table_and_a_call() -> None:
     assert writer.headers == {"pooling/row_reduction.h"}
 
 
+@pytest.mark.parametrize("has_bias", [False, True])
+def test_a_softmax_of_rows_is_a_table_and_a_call(has_bias: bool) -> None:
+    bias = {"bias": dense((100,), 2)} if has_bias else {}
+    softmax = Step(
+        op=ops.Softmax(),
+        inputs={"input": dense((3, 100), 0), **bias},
+        outputs={"output": dense((3, 100), 1)},
+    )
+    writer = _writer()
+    (call,) = writer.write([softmax])
+    added = "as<const float>(a2)" if has_bias else "nullptr"
+    operands = f"as<const float>(a0), {added}, as<float>(a1)"
+    assert call == f"  row_softmax<float>(b_rowsoftmax_0, {operands});"
+    assert writer.tables == ["constexpr RowSoftmax b_rowsoftmax_0 = {3, 100};"]
+    assert writer.headers == {"pooling/row_softmax.h"}
+
+
 @pytest.mark.parametrize("rows", [10, 4000])
 def test_a_scaling_is_in_parts_if_it_moves_enough(rows: int) -> None:
     scaling = Step(

@@ -38,6 +38,7 @@ CALLS: Mapping[type[ops.Op], Call] = {
     ops.Pooling: Call(reductions.write_pooling, reductions.pooling_library),
     ops.VolumePooling: Call(reductions.write_volume_pooling, reductions.pooling_library),
     ops.RowReduction: Call(reductions.write_row_reduction),
+    ops.Softmax: Call(reductions.write_softmax),
     ops.Mask: Call(mask.write),
     ops.Attention: Call(attention.write, attention.library),
     ops.Elementwise: Call(elementwise.write),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...program.ops import Pooling, RowReduction, VolumePooling
+from ...program.ops import Pooling, RowReduction, Softmax, VolumePooling
 from ...program.steps import Step
 from ..cpp import braces, elements, kernel_call
 from ..library import compiled
@@ -55,3 +55,14 @@ def write_row_reduction(writer: StepWriter, step: Step, op: RowReduction) -> Ite
     writer.headers.add("pooling/row_reduction.h")
     shape = writer.shape(step, table, "&RowReduction::rows")
     yield f"row_reduction<float>({shape}, {elements(source)}, {elements(target, written=True)});"
+
+
+def write_softmax(writer: StepWriter, step: Step, _: Softmax) -> Iterator[str]:
+    """A call of `row_softmax`."""
+    source, target, bias = step.inputs["input"], step.outputs["output"], step.inputs.get("bias")
+    table = writer.table("RowSoftmax", list(source.shape))
+    writer.headers.add("pooling/row_softmax.h")
+    shape = writer.shape(step, table, "&RowSoftmax::rows")
+    added = "nullptr" if bias is None else elements(bias)
+    operands = f"{elements(source)}, {added}, {elements(target, written=True)}"
+    yield f"row_softmax<float>({shape}, {operands});"

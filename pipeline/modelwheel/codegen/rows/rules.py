@@ -21,6 +21,7 @@ from ...program.ops import (
     Pooling,
     RowReduction,
     Scaling,
+    Softmax,
     Strips,
     TopK,
     VolumePooling,
@@ -143,6 +144,13 @@ def _first_axis(step: Step, _: object, rows: int) -> Iterator[Apart | None]:
         yield _unless_grouped(_along(step, rows, *along, groups))
 
 
+def _softmax(step: Step, _: Softmax, rows: int) -> Iterator[Apart | None]:
+    """A bias is that of all rows."""
+    along = {"output": (0,)}, {"input": (0,)}
+    for groups in _groups([step.outputs["output"].shape[0]], rows):
+        yield _unless_grouped(_along(step, rows, *along, groups))
+
+
 def _unless_grouped(found: Apart | None) -> Apart | None:
     """For kernels that compute the first of their rows, or all."""
     return found and replace(found, computes_all=found.groups > 1)
@@ -236,6 +244,7 @@ _RULES: Mapping[type[object], _Rule] = {
     Pooling: _first_axis,
     RowReduction: _first_axis,
     Scaling: _scaling,
+    Softmax: _softmax,
     Strips: _strips,
     TopK: _top_k,
     VolumePooling: _first_axis,

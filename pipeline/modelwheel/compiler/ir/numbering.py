@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from typing import TypeAlias
 
-from .hlo import Instruction, Module, Scalar
+from .hlo import Instruction, Module, Scalar, Shape
 from .match import same_layout
 
 _Number: TypeAlias = int
@@ -84,7 +84,7 @@ class Numbering:
         if node.opcode == "broadcast":
             (operand,) = operands
             number = self._of(operand, arguments)
-            return self._number("broadcast", shape, node.dimensions, operand.shape, number)
+            return self._number("broadcast", shape.primitive, _repetition(node), number)
         return self._number("instruction", node, arguments)
 
     def _fusion(self, fusion: Instruction) -> _Number:
@@ -97,6 +97,23 @@ class Numbering:
 
     def _number(self, *key: object) -> _Number:
         return self._keys.setdefault(key, len(self._keys))
+
+
+def _repetition(node: Instruction) -> tuple[tuple[int, int | None], ...]:
+    """The axes of a broadcast from the slowest to the fastest: extents, and the operand's axes among its own.
+
+    Axes of one element change nothing in memory.
+    """
+    (operand,) = node.operands
+    own = {axis: number for number, axis in enumerate(_wide_axes(operand.shape))}
+    sources = {node.dimensions[axis]: number for axis, number in own.items()}
+    extents = node.shape.dimensions
+    return tuple((extents[axis], sources.get(axis)) for axis in _wide_axes(node.shape))
+
+
+def _wide_axes(shape: Shape) -> list[int]:
+    """The axes with more than one element, from the slowest to the fastest."""
+    return [axis for axis in reversed(shape.minor_to_major) if shape.dimensions[axis] != 1]
 
 
 def _bits(value: Scalar) -> object:

@@ -33,6 +33,7 @@ from .loop_products import HoistProducts
 from .narrow_products import NarrowProducts
 from .recognise_kernels import RecogniseKernels
 from .scalings import DecodeScalings
+from .softmaxes_of_rows import FuseSoftmaxes
 from .strips import ChainStrips
 from .sums_in_results import SumInResults
 from .write_concatenations import WriteConcatenations
@@ -60,6 +61,7 @@ PIPELINE: tuple[Pass, ...] = (
     FuseByteLayers(),  # What other passes take of kernels, layers of bytes cannot have.
     CountLoops(),  # Windows of arrays are to be known to all that look at what products read.
     FuseAttention(),  # Before kernels that it replaces become parts of products or chains.
+    FuseSoftmaxes(),  # After attention, whose softmaxes are its own; the products before them then have one reader.
     WriteConcatenations(),  # Before epilogues: what it copies, it does not compute from a product any more.
     FuseEpilogues(),  # Before products are put together or moved: they are final then.
     WritePieces(),  # The products whose results are copied have their epilogues.

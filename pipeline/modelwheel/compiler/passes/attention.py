@@ -31,7 +31,7 @@ from ..ir.hlo import Instruction, Module
 from ..ir.numbering import Numbering
 from ..ir.ordering import between, may_pass, over_operands, piece_of, position
 from ..ir.views import Source, source_of, strides_in_result, strides_of
-from .attention_masks import Masks
+from .match.attention_masks import Masks
 from .match.head_products import HeadProduct, follow, heads_of, last_two_exchanged
 from .match.product_epilogues import Finish, read_parts
 from .match.softmaxes import Softmax, softmax_of

@@ -135,27 +135,18 @@ class _Finder:
         if node.opcode != "reduce" or not self._starts_with_nothing(origin, reducer):
             return None
         source, _ = origin.operands
-        rank = source.node.shape.rank
-        if node.dimensions != (rank - 1,) or not row_major(source.node.shape):
+        shape = source.node.shape
+        last = shape.rank - 1
+        # Axes of one element may be reduced with the rows.
+        wide = {axis for axis in node.dimensions if axis == last or shape.dimensions[axis] != 1}
+        if wide != {last} or not row_major(shape):
             return None
-        behind = self._behind(source)
-        node = behind.node
-        if node.opcode != "reduce-window":
-            return source
-        windows = node.window
-        window, before = windows[-1], node.operands[0].shape
-        covered = window.pad_low + window.pad_high + before.dimensions[-1]
-        plain = (
-            len(windows) == rank
-            and is_plain(windows, (rank - 1,))
-            and window.stride == window.size
-            and min(window.pad_low, window.pad_high) >= 0
-            and covered == window.size * node.shape.dimensions[-1]
-            and row_major(before, node.shape)
-        )
-        if not plain or not self._starts_with_nothing(behind, reducer):
-            return None
-        return behind.operands[0]
+        # Long rows are reduced in windows several times.
+        while (behind := self._behind(source)).node.opcode == "reduce-window":
+            if not _covers_rows(behind.node) or not self._starts_with_nothing(behind, reducer):
+                return None
+            source = behind.operands[0]
+        return source
 
     def _starts_with_nothing(self, value: Value, reducer: ops.Reducer) -> bool:
         """Whether a reduction is by `reducer`, of one array, from its neutral element on."""
@@ -201,6 +192,21 @@ class _Finder:
                 if scale is not None and math.isfinite(scale) and scale != 0:
                     return self._behind(source), scale
         return origin, 1.0
+
+
+def _covers_rows(node: Instruction) -> bool:
+    """Whether windows follow each other along rows, and every element is in one of them."""
+    windows, before, rank = node.window, node.operands[0].shape, node.shape.rank
+    window = windows[-1]
+    covered = window.pad_low + window.pad_high + before.dimensions[-1]
+    return (
+        len(windows) == rank
+        and is_plain(windows, (rank - 1,))
+        and window.stride == window.size
+        and min(window.pad_low, window.pad_high) >= 0
+        and covered == window.size * node.shape.dimensions[-1]
+        and row_major(before, node.shape)
+    )
 
 
 def _is_float(shape: Shape) -> bool:

@@ -261,7 +261,8 @@ class _Search:
                 self._without[name] = self._converted[name] = reason
             elif error.ulp is not None and not (
                 # All values may be next to nothing: probabilities of what is not there.
-                error.relative <= PLAUSIBLE or error.absolute <= rounding_at(case.scales.get(name, 0.0))
+                error.relative <= PLAUSIBLE
+                or error.absolute <= rounding_at(case.scales.get(name, 0.0))
             ):
                 self._without[name] = (
                     f"{self._framework} in float32 and float64 differ by {error.relative:.2g} of the "

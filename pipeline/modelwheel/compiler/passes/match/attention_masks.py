@@ -13,15 +13,15 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ...dtypes import ElementType
-from ...program.arrays import Slice
-from ...program.ops import Kernel, Mask, While
-from ...program.view import View
-from ...thresholds import WIDEST_LANES
-from ..ir.graph import INSIDE, Graph, Node, Operand, Result, Value
-from ..ir.match import Value as HloValue
-from .match.mask_code import MaskCode, mask_code
-from .match.softmaxes import Softmax
+from ....dtypes import ElementType
+from ....program.arrays import Slice
+from ....program.ops import Kernel, Mask, While
+from ....program.view import View
+from ....thresholds import WIDEST_LANES
+from ...ir.graph import INSIDE, Graph, Node, Operand, Result, Value
+from ...ir.match import Value as HloValue
+from .mask_code import MaskCode, mask_code
+from .softmaxes import Softmax
 
 _FLOAT = ElementType.FLOAT32
 _CONDITION = ElementType.INT32
