@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -77,22 +76,26 @@ def test_a_depthwise_convolution(padding: str) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("make", "shape"),
-    [
-        (lambda: keras.layers.Conv1D(5, 3, dilation_rate=4, padding="same"), (2, 33, 4)),
-        (lambda: keras.layers.Conv1D(5, 4, dilation_rate=4, padding="causal"), (2, 33, 4)),
-        (lambda: keras.layers.Conv2D(5, 3, dilation_rate=2, padding="same"), (2, 17, 13, 4)),
-        (lambda: keras.layers.DepthwiseConv2D(3, dilation_rate=2), (2, 17, 13, 4)),
-    ],
-    ids=["conv1d", "causal", "conv2d", "depthwise"],
-)
-def test_layers_of_keras_whose_paddings_are_computed(
-    make: Callable[[], Any], shape: tuple[int, ...]
-) -> None:
-    layer = make()
-    layer.build(shape)
-    check(layer, shape, [*[None] * (len(shape) - 1), shape[-1]])
+@pytest.mark.parametrize("padding", ["SAME", "VALID", "causal"])
+def test_paddings_that_follow_from_shapes(padding: str) -> None:
+    """As layers of Keras have them, whose inputs were of any size when they were traced."""
+    kernel = numbers(4, 4, 5)
+
+    def layer(x: Any) -> Any:
+        behind = tf.pad(x, [[0, 0], [12, 0], [0, 0]]) if padding == "causal" else x
+        mode = "VALID" if padding == "causal" else padding
+        return tf.nn.convolution(behind, kernel, padding=mode, dilations=[4])
+
+    check(layer, (2, 33, 4), [None, None, 4])
+
+
+def test_two_paddings_that_follow_from_shapes() -> None:
+    kernel = numbers(3, 3, 4, 5)
+    check(
+        lambda x: tf.nn.convolution(x, kernel, padding="SAME", dilations=[2, 3]),
+        (2, 17, 13, 4),
+        [None, None, None, 4],
+    )
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ def _drop(node: Node) -> bool:
 
 
 def _used(window: ops.Window, size: int, places: int) -> tuple[int, int]:
-    """The first and the last tap along an axis that meet an input anywhere, or are as near to one as no padding brings them."""
+    """The first and the last tap along an axis that are kept: others meet no input, and padding goes with them."""
     furthest = (places - 1) * window.stride
     end = (size - 1) * window.base_dilation + 1
     dilation = window.kernel_dilation

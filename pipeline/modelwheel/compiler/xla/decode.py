@@ -44,6 +44,7 @@ from .hlo_proto import (
     read_window,
 )
 from .object_file import read_constants, read_only_section
+from .tiny_numbers import clear_tiny
 
 _Slices: TypeAlias = dict[tuple[Instruction, tuple[int, ...]], Slice]
 """Where values are, by the instruction and the position in its tuple."""
@@ -188,6 +189,8 @@ def _decode_allocations(
                     f"constant allocation {proto.index} has {proto.size} bytes, "
                     f"but the constants object holds {len(content)}"
                 )
+            if (shape := shapes.get(proto.index)) is not None:
+                content = clear_tiny(content, shape.element_type)
             blob.extend(bytes(-len(blob) % ALIGNMENT))
             offset, digest = len(blob), hashlib.sha256(content).hexdigest()
             blob.extend(content)
