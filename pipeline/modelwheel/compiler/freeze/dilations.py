@@ -20,6 +20,8 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python.framework import tensor_util
 
+from ..graphs.graphs import node_name
+
 _CONVOLUTIONS = frozenset({"Conv2D", "DepthwiseConv2dNative"})
 _SPATIAL_AXES = (1, 2)
 """Those of a convolution whose features come last."""
@@ -42,7 +44,7 @@ class _Graph:
     def __init__(self, graph_def: Any) -> None:
         self._nodes = {node.name: node for node in graph_def.node}
         self._readers = Counter(
-            tensor.split(":")[0].lstrip("^") for node in graph_def.node for tensor in node.input
+            node_name(tensor) for node in graph_def.node for tensor in node.input
         )
         with tf.Graph().as_default() as self._graph:
             tf.import_graph_def(graph_def, name="")
@@ -56,15 +58,16 @@ class _Graph:
 
     def numbers(self, tensor: str) -> np.ndarray[Any, Any] | None:
         """The value of a tensor of integers, if it follows from constants and shapes."""
-        name = tensor if ":" in tensor else f"{tensor}:0"
-        value = tensor_util.try_evaluate_constant(self._graph.get_tensor_by_name(name))
+        value = tensor_util.try_evaluate_constant(self._tensor(tensor))
         return None if value is None else np.asarray(value)
 
     def rank(self, tensor: str) -> int | None:
         """The number of axes of a tensor."""
-        name = tensor if ":" in tensor else f"{tensor}:0"
-        rank: int | None = self._graph.get_tensor_by_name(name).shape.rank
+        rank: int | None = self._tensor(tensor).shape.rank
         return rank
+
+    def _tensor(self, name: str) -> Any:
+        return self._graph.get_tensor_by_name(name if ":" in name else f"{name}:0")
 
 
 def join_dilations(graph_def: Any) -> None:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from functools import cached_property
 
 from ...dtypes import ElementType
 from ...program import ops
@@ -47,7 +48,7 @@ class FuseSoftmaxes:
         if graph.module is None:
             return 0
         finder = _Finder(graph)
-        fused = [(node, made) for node in list(graph.walk()) if (made := finder.fused(node))]
+        fused = [(call.node, made) for call in finder.calls if (made := finder.fused(call))]
         for node, made in fused:
             graph.replace([node], made)
         if fused:
@@ -60,7 +61,6 @@ class _Finder:
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
-        self._numbering: Numbering | None = None
         calls = (KernelCall.of(graph, node) for node in graph.walk())
         self._calls = {
             call.instruction: call
@@ -68,22 +68,22 @@ class _Finder:
             if call is not None and call.instruction.name not in graph.repeated
         }
 
-    def _numbers(self) -> Numbering:
-        if self._numbering is None:
-            assert self._graph.module is not None
-            self._numbering = Numbering(self._graph.module)
-        return self._numbering
+    @property
+    def calls(self) -> Iterable[KernelCall]:
+        """The kernels that XLA has made of one instruction each."""
+        return self._calls.values()
 
-    def fused(self, node: Node) -> Node | None:
-        """The softmax that a node ends; None if it does anything else."""
-        call = KernelCall.of(self._graph, node)
-        if call is None or call.instruction not in self._calls or not call.is_whole:
+    @cached_property
+    def _numbering(self) -> Numbering:
+        assert self._graph.module is not None
+        return Numbering(self._graph.module)
+
+    def fused(self, call: KernelCall) -> Node | None:
+        """The softmax that a kernel ends; None if it does anything else."""
+        shape = call.instruction.shape
+        if not call.is_whole or shape.element_type != _FLOAT or shape.elements < _MIN_ELEMENTS:
             return None
-        instruction = call.instruction
-        shape = instruction.shape
-        if shape.element_type != _FLOAT or shape.elements < _MIN_ELEMENTS:
-            return None
-        softmax = softmax_of(self._numbers, Value(instruction))
+        softmax = softmax_of(lambda: self._numbering, Value(call.instruction))
         if softmax is None or softmax.scale != 1 or softmax.kept is not None:
             return None
         columns = softmax.source.shape.dimensions[-1] if softmax.source.shape.rank else 0

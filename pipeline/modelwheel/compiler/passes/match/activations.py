@@ -181,7 +181,7 @@ class Found:
     slope: float | None = None
     """Of a rectifier, below 0."""
     factor: float | None = None
-    """What follows the activation."""
+    """The number by which the activation is multiplied."""
 
 
 class Activations:

@@ -10,7 +10,10 @@ minimum(x, 0) or as a selection, so that it cannot overflow (jax.nn.elu).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from operator import is_
 
 from ....program import ops
 from ...ir.hlo import Instruction
@@ -40,13 +43,14 @@ def find_rectifier(node: Instruction) -> Rectifier | None:
     if sides is None:
         return None
     argument, above, below = sides
-    factor = _times(above, argument)
+    is_argument = partial(is_, argument)
+    factor = _times(above, is_argument)
     if factor is None or factor <= 0:
         return None
-    slope = _times(below, argument)
+    slope = _times(below, is_argument)
     if slope is not None:
         return Rectifier("leaky_relu", argument, slope / factor, factor)
-    slope = _curved(below, argument)
+    slope = _times(below, lambda value: _is_curve(value, argument))
     return None if slope is None else Rectifier("elu", argument, slope / factor, factor)
 
 
@@ -54,7 +58,7 @@ def _from_maximum(node: Instruction) -> Rectifier | None:
     """maximum(x, slope * x), where the slope is between 0 and 1."""
     first, second = node.operands
     for argument, other in ((first, second), (second, first)):
-        slope = _times(other, argument)
+        slope = _times(other, partial(is_, argument))
         if slope is not None and 0 < slope < 1:
             return Rectifier("leaky_relu", argument, slope)
     return None
@@ -77,28 +81,16 @@ def _sides(node: Instruction) -> tuple[Instruction, Instruction, Instruction] | 
     return (left, second, first) if direction in _BELOW else None
 
 
-def _times(node: Instruction, argument: Instruction) -> float | None:
-    """The number that is multiplied by the argument."""
-    if node is argument:
+def _times(node: Instruction, is_factor: Callable[[Instruction], bool]) -> float | None:
+    """The number that is multiplied by a factor, which may be alone."""
+    if is_factor(node):
         return 1.0
-    if node.opcode != "multiply":
-        return None
-    first, second = node.operands
-    if second is argument:
-        first, second = second, first
-    return scalar_of(second, finite=True) if first is argument else None
-
-
-def _curved(node: Instruction, argument: Instruction) -> float | None:
-    """The number that is multiplied by exp(x) - 1."""
-    if _is_curve(node, argument):
-        return 1.0
-    if node.opcode != "multiply":
-        return None
-    first, second = node.operands
-    if _is_curve(second, argument):
-        first, second = second, first
-    return scalar_of(second, finite=True) if _is_curve(first, argument) else None
+    if node.opcode == "multiply":
+        first, second = node.operands
+        for factor, number in ((first, second), (second, first)):
+            if is_factor(factor):
+                return scalar_of(number, finite=True)
+    return None
 
 
 def _is_curve(node: Instruction, argument: Instruction) -> bool:
