@@ -165,6 +165,9 @@ def _finished(
         product = product * np.float32(epilogue.factor)
     if epilogue.offset is not None:
         product = product + np.float32(epilogue.offset)
+    for role, apply in (("factors", np.multiply), ("offsets", np.add)):
+        if role in read:
+            product = apply(product, read[role])
     return product
 
 

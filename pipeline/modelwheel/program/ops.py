@@ -123,9 +123,10 @@ class Epilogue(JsonRecord):
     """Arithmetic that follows a product of 32-bit floats, element by element.
 
     out = activation(min(max((product + bias) * scale + shift + addend, low), high)) * factor + offset, in this order; parts
-    may be missing, and what follows the activation only with it.
+    may be missing.
     The operands are those of the step: `bias`, `scale` and `shift` have a value for each column (of a dot those of `rhs`, of
-    a convolution the features), `addend` one for each element. `slope` is that of the activations elu and leaky_relu below 0.
+    a convolution the features), `addend` one for each element. Factor and offset are numbers, or the operands `factors` and
+    `offsets` with a value for each column. `slope` is that of the activations elu and leaky_relu below 0.
     """
 
     low: float | None = omitted(None)
@@ -136,7 +137,9 @@ class Epilogue(JsonRecord):
     offset: float | None = omitted(None)
 
 
-_EPILOGUE = tuple(Role(name, optional=True) for name in ("bias", "scale", "shift", "addend"))
+_EPILOGUE = tuple(
+    Role(name, optional=True) for name in ("bias", "scale", "shift", "addend", "factors", "offsets")
+)
 _PRODUCT = (Role("out"), Role("accumulator", optional=True))
 """`accumulator` is memory for the sums before the epilogue, which is left in any state; it may be that of `out`.
 

@@ -12,6 +12,7 @@ from .view import View
 
 NOWHERE = -1
 """The allocation of what is not in memory."""
+_OPERANDS = tuple(role.name for role in Convolution.INPUTS if role.name != "input")
 
 
 def products(step: Step) -> tuple[Step, ...]:
@@ -40,7 +41,7 @@ def _layers(step: Step, strips: Strips) -> tuple[Step, ...]:
     for number, layer in enumerate(strips.layers):
         operands = {
             role: step.inputs[f"{role}{number}"]
-            for role in ("kernel", "bias", "scale", "shift", "addend")
+            for role in _OPERANDS
             if f"{role}{number}" in step.inputs
         }
         inputs = {"input": between, **operands}

@@ -41,7 +41,10 @@ bool follows(const Epilogue<T> &e, T sum, T addend, std::int64_t column, T resul
     x = exact(e.activation, x, static_cast<double>(e.slope));
     magnitude = (e.activation == Activation::kHardSwish6 ? 12 : 2) * (magnitude + 1);
     if (std::isnan(x)) return std::isnan(found);
-    const double factor = static_cast<double>(e.factor), offset = static_cast<double>(e.offset);
+  }
+  if (e.has_factor) {
+    const double factor = static_cast<double>(e.factors != nullptr ? e.factors[column] : e.factor);
+    const double offset = static_cast<double>(e.offsets != nullptr ? e.offsets[column] : e.offset);
     x = x * factor + offset;
     magnitude = magnitude * std::fabs(factor) + std::fabs(offset);
   }
@@ -68,10 +71,12 @@ struct Places {
 template <class T, class Run, class InParts>
 void check_epilogues(Random &random, const Buffer<T> &plain, std::int64_t n, const Run &run, const InParts &in_parts,
                      bool always_dense = false) {
-  Buffer<T> bias(n), scale(n), shift(n), addend(plain.size());
+  Buffer<T> bias(n), scale(n), shift(n), factors(n), offsets(n), addend(plain.size());
   bias.fill(random);
   scale.fill(random);
   shift.fill(random);
+  factors.fill(random);
+  offsets.fill(random);
   addend.fill(random);
   for (int place = 0; place < 4; ++place) {
     const bool over_addend = place == 2, is_spaced = place == 3 && !always_dense;
@@ -90,9 +95,12 @@ void check_epilogues(Random &random, const Buffer<T> &plain, std::int64_t n, con
                   static_cast<T>(-0.25),
                   static_cast<T>(0.5),
                   sizeof(T) == sizeof(float) && random.chance(50) ? random.pick(kActivations) : Activation::kNone,
+                  random.chance(50) ? static_cast<T>(0.625) : static_cast<T>(1),
+                  random.chance(60),
                   random.chance(50) ? static_cast<T>(-0.75) : static_cast<T>(1),
                   random.chance(50) ? static_cast<T>(0.375) : -static_cast<T>(0),
-                  random.chance(50) ? static_cast<T>(0.625) : static_cast<T>(1)};
+                  random.chance(40) ? factors.data() : nullptr,
+                  random.chance(40) ? offsets.data() : nullptr};
     const Buffer<T> before(whole.sums);
     run(whole.sums.data(), e, step);
     std::int64_t wrong = 0;

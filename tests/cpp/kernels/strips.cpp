@@ -74,7 +74,7 @@ std::int64_t kernel_elements(const Convolution &c) {
 /// A convolution's weights and what follows it.
 template <class T>
 struct Operands {
-  Buffer<T> kernel, scale, shift;
+  Buffer<T> kernel, scale, shift, factors;
   Epilogue<T> epilogue;
   bool follows;
 
@@ -82,16 +82,21 @@ struct Operands {
       : kernel(kernel_elements(c)),
         scale(c.out_features),
         shift(c.out_features),
+        factors(c.out_features),
         epilogue{},
         follows(random.chance(80)) {
     kernel.fill(random);
     scale.fill(random);
     shift.fill(random);
+    factors.fill(random);
     if (random.chance(70)) epilogue.scale = scale.data();
     if (random.chance(70)) epilogue.shift = shift.data();
     epilogue.has_low = epilogue.has_high = random.chance(50);
     epilogue.high = static_cast<T>(0.75);
     if (sizeof(T) == sizeof(float) && random.chance(30)) epilogue.activation = random.pick(kActivations);
+    epilogue.has_factor = random.chance(30);
+    epilogue.offset = static_cast<T>(0.125);
+    if (random.chance(70)) epilogue.factors = factors.data();
   }
 };
 

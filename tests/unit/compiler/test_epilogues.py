@@ -95,12 +95,12 @@ def test_parts_are_known_by_their_order() -> None:
 @pytest.mark.parametrize(
     "steps",
     [
-        f"{RELU}\n  s1 = f32[2,8] add(s0, bias)",
-        f"{RESIDUAL}\n  s1 = f32[2,8] multiply(s0, bias)",
+        f"{RELU}\n  s1 = f32[2,8] add(s0, p2)",
+        f"{RELU}\n  s1 = f32[2,8] add(s0, bias)\n  s2 = f32[2,8] multiply(s1, bias)",
+        f"{BIAS}\n  s1 = f32[2,8] add(s0, bias)\n  s2 = f32[2,8] add(s1, bias)",
+        "s0 = f32[2,8] multiply(p0, zeros)\n  s1 = f32[2,8] multiply(s0, bias)",
         "s0 = f32[2,8] subtract(p0, bias)",
         "s0 = f32[2,8] add(p0, p0)",
-        "s0 = f32[2,8] multiply(p0, zeros)",
-        f"{BIAS}\n  s1 = f32[2,8] add(s0, bias)",
     ],
 )
 def test_anything_else_stays_a_kernel(steps: str) -> None:
@@ -135,23 +135,34 @@ ENTRY main {
 """A kernel that multiplies a vector and adds another one, and a fusion of that."""
 
 
-def _added(*changes: tuple[str, str], **at: str) -> list[str]:
+def _added(
+    *changes: tuple[str, str], rewrites: int = 1, at: Mapping[str, str] | None = None
+) -> list[str]:
     graph = Emission(ADDED, *changes, at=at).graph(["f"])
     RecogniseKernels().run(graph)
-    return lines_after(FuseEpilogues(), graph, rewrites=0 if changes else 1)
+    return lines_after(FuseEpilogues(), graph, rewrites=rewrites)
 
 
 @pytest.mark.parametrize("place", ["other", "f"])
 def test_what_a_product_adds_already_is_followed_by_more(place: str) -> None:
     """relu(dot {bias}) => dot {bias, low}"""
-    (line,) = _added(**({"sum": "f"} if place == "f" else {}))
+    (line,) = _added(at={"sum": "f"} if place == "f" else {})
     assert "bias=%2 f32[8]" in line
     assert "epilogue={low=0.0}" in line
 
 
 def test_what_is_applied_before_that_stays_a_kernel() -> None:
+    two = ("  zero = f32[] constant(0)", "  two = f32[] constant(2)")
+    twos = ("zeros = f32[8] broadcast(zero)", "twos = f32[8] broadcast(two)")
     doubled = ("maximum(p0, zeros)", "multiply(p0, twos)")
-    assert len(_added(doubled, ("zeros =", "twos ="), ("constant(0)", "constant(2)"))) == 2
+    (line,) = _added(doubled, two, twos)
+    assert "bias=%2 f32[8]" in line
+    assert "epilogue={factor=2.0}" in line
+    above = (
+        "  ROOT after = f32[8] maximum(p0, zeros)",
+        "  once = f32[8] multiply(p0, twos)\n  ROOT after = f32[8] maximum(once, twos)",
+    )
+    assert len(_added(above, two, twos, rewrites=0)) == 2
 
 
 def test_a_kernel_may_follow_what_another_one_has_become() -> None:
@@ -393,6 +404,25 @@ def _activated(steps: str, **numbers: float) -> ops.Activation | None:
     return node.op.epilogue.activation
 
 
+@pytest.mark.parametrize(
+    ("steps", "before"), [(RELU, "low=0.0"), ("s0 = f32[2,8] tanh(p0)", "activation=tanh")]
+)
+def test_batch_norm_may_follow_an_activation(steps: str, before: str) -> None:
+    """relu(dot) * vector + vector => dot {low, factors, offsets}"""
+    (line,) = _fused(
+        _graph(f"{steps}\n  s1 = f32[2,8] multiply(s0, bias)\n  s2 = f32[2,8] add(s1, bias)")
+    )
+    assert line.endswith(f"factors=%2 f32[8], offsets=%2 f32[8] {DOT}{{{before}}}}}")
+
+
+def test_numbers_and_columns_may_follow_an_addend() -> None:
+    """(dot + array) * vector + 0 => dot {addend, factors, offset}"""
+    (line,) = _fused(
+        _graph(f"{RESIDUAL}\n  s1 = f32[2,8] multiply(s0, bias)\n  s2 = f32[2,8] add(s1, zeros)")
+    )
+    assert line.endswith(f"addend=%3 f32[2,8], factors=%2 f32[8] {DOT}{{offset=0.0}}}}")
+
+
 def test_a_scale_and_a_shift_may_follow_an_activation() -> None:
     """tanh(dot) * 3 + 2 => dot {activation=tanh, factor=3, offset=2}"""
     affine = """
@@ -409,9 +439,8 @@ def test_a_scale_and_a_shift_may_follow_an_activation() -> None:
         """)
     )
     assert line.endswith(f"{DOT}{{activation=tanh, factor=3.0, offset=2.0}}}}")
-    # Without an activation the kernels have neither, and none after both.
+    # No activation, and no other factor, comes after them.
     for steps in (
-        "s0 = f32[2,8] multiply(p0, threes)",
         "s0 = f32[2,8] multiply(p0, threes)\n  s1 = f32[2,8] tanh(s0)",
         "s0 = f32[2,8] tanh(p0)\n  s1 = f32[2,8] add(s0, twos)\n  s2 = f32[2,8] multiply(s1, threes)",
     ):

@@ -14,8 +14,12 @@ from ..panels import Weights, weights_of
 from ..strides import ProductViews
 from ..writer import StepWriter
 
-_OPERANDS = ("bias", "scale", "shift", "addend")
-"""The operands of epilogues, in the order of the kernels' `Epilogue`."""
+_BEFORE = ("bias", "scale", "shift", "addend")
+_AFTER = ("factors", "offsets")
+"""The operands of epilogues before and after the activation, in the order of the kernels' `Epilogue`."""
+
+
+_NULL = "nullptr"
 
 
 @dataclass(frozen=True)
@@ -166,29 +170,33 @@ def epilogue_members(
         overlaps: Whether the result is in memory that the kernel still reads.
     """
     sums, result = place
-    operands = [step.inputs.get(role) for role in _OPERANDS]
+    before, after = (
+        [_operand(step.inputs.get(role), element) for role in roles] for roles in (_BEFORE, _AFTER)
+    )
     limits = [epilogue.low, epilogue.high]
     return braces(
         [
             typed(sums, element),
             typed(result, element, written=True),
             cpp_bool(overlaps),
-            *(_operand(view, element) for view in operands),
+            *before,
             *(cpp_bool(limit is not None) for limit in limits),
             *(f"{0.0 if limit is None else limit!r}F" for limit in limits),
             f"Activation::k{(epilogue.activation or 'none').title().replace('_', '')}",
-            *_after_activation(epilogue),
+            *_after_activation(epilogue, after),
         ]
     )
 
 
-def _after_activation(epilogue: Epilogue) -> list[str]:
+def _after_activation(epilogue: Epilogue, operands: list[str]) -> list[str]:
     """The last members, up to the last that changes something."""
-    numbers = [(epilogue.factor, 1.0), (epilogue.offset, -0.0), (epilogue.slope, 1.0)]
-    while numbers and numbers[-1][0] is None:
-        numbers.pop()
-    return [f"{(neutral if number is None else number)!r}F" for number, neutral in numbers]
+    numbers = [(epilogue.slope, 1.0), (epilogue.factor, 1.0), (epilogue.offset, -0.0)]
+    slope, *others = [f"{(neutral if n is None else n)!r}F" for n, neutral in numbers]
+    has_columns = any(operand != _NULL for operand in operands)
+    if has_columns or epilogue.factor is not None or epilogue.offset is not None:
+        return [slope, "true", *others, *(operands if has_columns else ())]
+    return [] if epilogue.slope is None else [slope]
 
 
 def _operand(view: View | None, element: str) -> str:
-    return "nullptr" if view is None else elements(view, element=element)
+    return _NULL if view is None else elements(view, element=element)

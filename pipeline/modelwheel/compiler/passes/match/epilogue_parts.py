@@ -14,9 +14,16 @@ from ...ir.hlo import Instruction
 from ...ir.match import behind_bitcasts, parameter_of, row_major, scalar_of
 from .activations import Activations
 
-AFTER_LIMITS = ("activation", "slope", "factor", "offset")
-ORDER = ("bias", "scale", "shift", "addend", "low", "high", *AFTER_LIMITS)
-"""The order in which the kernels apply the parts of an epilogue."""
+NUMBERS = ("low", "high", "activation", "slope", "factor", "offset")
+"""The parts of an epilogue that are no operands."""
+_AFTER = {"scale": "factors", "shift": "offsets"}
+"""The names of parts with a value for each column where they follow an activation or a limit."""
+_ORDER = ("bias", "scale", "shift", "addend", *NUMBERS)
+PLACES = {name: place for place, name in enumerate(_ORDER)} | {
+    "factors": _ORDER.index("factor"),
+    "offsets": _ORDER.index("offset"),
+}
+"""The order in which the kernels apply the parts of an epilogue; there is one of each place."""
 _PARTS: dict[tuple[str, str], str] = {
     ("multiply", "columns"): "scale",
     ("add", "columns"): "shift",
@@ -50,8 +57,8 @@ class FusionReader:
     """Finds an array that another node has computed or can."""
     window: Finder
     """Finds the part of an argument that an iteration of a loop takes."""
-    activated: bool = False
-    """Whether the product has an activation before these parts."""
+    done: int = -1
+    """The place of the last part that the product has before these; below all if it has none."""
     _activations: Activations = field(default_factory=Activations)
 
     def parts(self, root: Instruction) -> Named | None:
@@ -62,13 +69,14 @@ class FusionReader:
         for number, (before, after) in enumerate(pairwise(name for name, _ in chain)):
             if (before, after) == ("shift", "scale"):
                 chain[number] = ("bias", chain[number][1])
-        positions = [ORDER.index(name) for name, _ in chain]
-        in_order = all(before < after for before, after in pairwise(positions))
-        parts = dict(chain)
-        # The kernels have them with an activation alone.
-        if parts.keys() & {"factor", "offset"} and not (self.activated or "activation" in parts):
-            return None
-        return parts if in_order else None
+        parts: dict[str, Part] = {}
+        place = self.done
+        for first, part in chain:
+            name = first if PLACES[first] > place else _AFTER.get(first, first)
+            if PLACES[name] <= place:
+                return None
+            parts[name], place = part, PLACES[name]
+        return parts
 
     def _chain(self, node: Instruction) -> list[tuple[str, Part]] | None:
         """The parts from the product to a node."""

@@ -22,12 +22,11 @@ from ....program.view import View
 from ...ir.graph import INSIDE, Graph, Node, Operand, Result, Value
 from ...ir.hlo import Instruction
 from ...ir.loops.windows import window_of
-from .epilogue_parts import AFTER_LIMITS, ORDER, Finder, FusionReader, Named
+from .epilogue_parts import NUMBERS, PLACES, Finder, FusionReader, Named
 
 _FLOAT = ElementType.FLOAT32
 # With fewer columns XLA's kernel is faster: its vectors run along all axes.
 _MIN_COLUMNS = 4
-_LIMITS = ("low", "high", *AFTER_LIMITS)
 
 
 def columns_of(product: Node) -> int:
@@ -78,8 +77,8 @@ def read_parts(
     def window(part: Instruction) -> Operand | None:
         return window_of(graph, kernel, fusion, part)
 
-    activated = getattr(getattr(product.op, "epilogue", None), "activation", None) is not None
-    return FusionReader(number, arguments, columns, elsewhere, window, activated).parts(node)
+    done = _last_place(product)
+    return FusionReader(number, arguments, columns, elsewhere, window, done).parts(node)
 
 
 @dataclass(frozen=True)
@@ -161,15 +160,14 @@ class Finish:
         op, parts = self.product.op, self.parts
         assert isinstance(op, ops.Dot | ops.Convolution)
         before = op.epilogue or ops.Epilogue()
-        there = [name for name in ORDER if _has(self.product, before, name)]
-        if there and parts and ORDER.index(there[-1]) >= min(map(ORDER.index, parts)):
+        if parts and _last_place(self.product) >= min(PLACES[name] for name in parts):
             return None
         operands = _operands(parts, self.product.outputs["out"].view, columns_of(self.product))
         if operands is None:
             return None
         if parts:
-            limits = {name: parts[name] for name in _LIMITS if name in parts}
-            op = op.model_copy(update={"epilogue": before.model_copy(update=limits)})
+            numbers = {name: parts[name] for name in NUMBERS if name in parts}
+            op = op.model_copy(update={"epilogue": before.model_copy(update=numbers)})
         nodes = [self.product] if self.kernel is None else [self.product, self.kernel]
         node = self.graph.merged(op, nodes)
         node.inputs = {**self.product.inputs, **operands}
@@ -193,10 +191,11 @@ def _operands(parts: Named, out: View, columns: int) -> dict[str, Operand] | Non
     return operands
 
 
-def _has(product: Node, epilogue: ops.Epilogue, name: str) -> bool:
-    if name in _LIMITS:
-        return getattr(epilogue, name) is not None
-    return name in product.inputs
+def _last_place(product: Node) -> int:
+    """The place of the last part of an epilogue that a product has; below all if it has none."""
+    epilogue = getattr(product.op, "epilogue", None)
+    names = [name for name in NUMBERS if getattr(epilogue, name, None) is not None]
+    return max((PLACES[name] for name in (*names, *product.inputs) if name in PLACES), default=-1)
 
 
 def _factors(product: Node) -> list[Operand]:

@@ -95,7 +95,7 @@ constexpr bool prefers_adjacent(const Convolution &c) {
 template <class T>
 constexpr std::size_t convolve_adjacent_scratch(const Convolution &c) {
   const Convolution wide = with_adjacent(c, adjacent_outputs<T>(c));
-  return scratch_bytes<T>(adjacent_filters(wide)) + 3 * scratch_bytes<T>(wide.out_features) +
+  return scratch_bytes<T>(adjacent_filters(wide)) + scratch_bytes<T>(kColumnOperands * wide.out_features) +
          larger_of(convolve_gemm_scratch<T>(c), convolve_gemm_scratch<T>(wide));
 }
 
@@ -135,19 +135,18 @@ MODELWHEEL_NOINLINE void copy_filters(const Convolution &c, std::int64_t count, 
 /// A value for each feature, for each of `count` adjacent outputs.
 template <class T>
 const T *repeated(const T *values, std::int64_t features, std::int64_t count, T *to) {
-  if (values == nullptr) return nullptr;
   for (std::int64_t i = 0; i < count; ++i)
     for (std::int64_t f = 0; f < features; ++f) to[i * features + f] = values[f];
   return to;
 }
 
-/// The epilogue of rows that have the features of `count` outputs.
+/// The epilogue of rows that have the features of `count` outputs; `to` has room for the values of kColumnOperands
+/// rows.
 template <class T>
-Epilogue<T> with_repeated(Epilogue<T> e, std::int64_t features, std::int64_t count, T *const (&to)[3]) {
-  e.bias = repeated(e.bias, features, count, to[0]);
-  e.scale = repeated(e.scale, features, count, to[1]);
-  e.shift = repeated(e.shift, features, count, to[2]);
-  return e;
+Epilogue<T> with_repeated(const Epilogue<T> &e, std::int64_t features, std::int64_t count, T *to) {
+  return with_columns(e, [=](const T *values, int number) {
+    return repeated(values, features, count, to + number * features * count);
+  });
 }
 
 /// Whether all of some numbers are finite.
@@ -197,8 +196,7 @@ MODELWHEEL_NOINLINE void convolve_adjacent(const Convolution &c, const T *in, co
   Convolution wide = with_adjacent(c, count), one = c;
   Scratch scratch(memory);
   T *const filters = scratch.take<T>(adjacent_filters(wide));
-  T *const columns[] = {scratch.take<T>(wide.out_features), scratch.take<T>(wide.out_features),
-                        scratch.take<T>(wide.out_features)};
+  T *const columns = scratch.take<T>(kColumnOperands * wide.out_features);
   void *const rest = scratch.take<T>(0);
   copy_filters(c, count, wide.out_features, kernel, filters);
   Epilogue<T> follows{};

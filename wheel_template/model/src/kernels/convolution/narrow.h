@@ -55,7 +55,8 @@ constexpr std::int64_t repeated_features(const Convolution &c) {
 /// Bytes of scratch memory that convolve_narrow needs.
 template <class T>
 constexpr std::size_t convolve_narrow_scratch(const Convolution &c) {
-  return scratch_bytes<T>(window_elements(c) * c.out_features) + 3 * scratch_bytes<T>(repeated_features<T>(c));
+  return scratch_bytes<T>(window_elements(c) * c.out_features) +
+         scratch_bytes<T>(kColumnOperands * repeated_features<T>(c));
 }
 
 /// The taps of a row of outputs that meet the input.
@@ -233,7 +234,7 @@ MODELWHEEL_NOINLINE void convolve_narrow(const Convolution &c, const T *in, cons
   Scratch scratch(memory);
   T *const filters = scratch.take<T>(window_elements(c) * c.out_features);
   const std::int64_t columns = repeated_features<T>(c), size = c.out_size[c.rank - 1];
-  T *const repeats[] = {scratch.take<T>(columns), scratch.take<T>(columns), scratch.take<T>(columns)};
+  T *const repeats = scratch.take<T>(kColumnOperands * columns);
   copy_narrow_filters(c, axes, kernel, filters);
   Epilogue<T> follows{};
   if (epilogue != nullptr) follows = with_repeated(*epilogue, c.out_features, kLanes<T>, repeats);

@@ -65,7 +65,7 @@ constexpr std::size_t convolve_padded_scratch(const Convolution &c) {
   // Any part may need more padding than the first one.
   Convolution whole = wide;
   whole.out_size[0] = c.out_size[0];
-  return scratch_bytes<T>(adjacent_filters(wide)) + 3 * scratch_bytes<T>(kLanes<T>) +
+  return scratch_bytes<T>(adjacent_filters(wide)) + scratch_bytes<T>(kColumnOperands * kLanes<T>) +
          scratch_bytes<T>(padded_results(wide)) + convolve_gemm_scratch<T>(whole);
 }
 
@@ -96,7 +96,6 @@ MODELWHEEL_NOINLINE void copy_lines(const Convolution &c, const Convolution &wid
 /// A value for each feature, and zeros after them.
 template <class T>
 const T *padded(const T *values, std::int64_t features, T *to) {
-  if (values == nullptr) return nullptr;
   for (std::int64_t f = 0; f < kLanes<T>; ++f) to[f] = f < features ? values[f] : T(0);
   return to;
 }
@@ -108,7 +107,7 @@ MODELWHEEL_NOINLINE void convolve_padded(const Convolution &c, const T *in, cons
   const Convolution wide = with_padded_features<T>(c);
   Scratch scratch(memory);
   T *const filters = scratch.take<T>(adjacent_filters(wide));
-  T *const columns[] = {scratch.take<T>(kLanes<T>), scratch.take<T>(kLanes<T>), scratch.take<T>(kLanes<T>)};
+  T *const columns = scratch.take<T>(kColumnOperands * kLanes<T>);
   T *const results = scratch.take<T>(padded_results(wide));
   void *const rest = scratch.take<T>(0);
   copy_filters(c, 1, kLanes<T>, kernel, filters);
@@ -116,11 +115,10 @@ MODELWHEEL_NOINLINE void convolve_padded(const Convolution &c, const T *in, cons
   const bool later = epilogue != nullptr && epilogue->addend != nullptr;
   Epilogue<T> follows{};
   if (epilogue != nullptr) {
-    follows = *epilogue;
+    follows = with_columns(*epilogue, [&](const T *values, int number) {
+      return padded(values, c.out_features, columns + number * kLanes<T>);
+    });
     follows.sums = follows.result = results;
-    follows.bias = padded(epilogue->bias, c.out_features, columns[0]);
-    follows.scale = padded(epilogue->scale, c.out_features, columns[1]);
-    follows.shift = padded(epilogue->shift, c.out_features, columns[2]);
   }
   for (std::int64_t image = 0; image < c.batch; ++image)
     for (std::int64_t first = 0; first < c.out_size[0]; first += wide.out_size[0]) {

@@ -11,8 +11,8 @@
 namespace modelwheel::MODELWHEEL_LEVEL {
 
 /// result = activation(min(max((sum + bias) * scale + shift + addend, low), high)) * factor + offset, in this order;
-/// parts may be missing, and what follows the activation only with it. Sums and results have the same strides, with
-/// contiguous columns. NaN stays NaN; `low` and `high` are no NaN.
+/// parts may be missing. Sums and results have the same strides, with contiguous columns. NaN stays NaN; `low` and
+/// `high` are no NaN.
 template <class T>
 struct Epilogue {
   const T *sums;
@@ -28,11 +28,26 @@ struct Epilogue {
   T low, high;
   /// Only of floats.
   Activation activation;
-  /// Numbers that change nothing unless they are given.
-  T factor = 1, offset = -T(0);
   /// Of an activation that is a line or a curve times it below 0.
   T slope = 1;
+  /// Whether a factor and an offset follow: numbers, or a value for each column where the pointer is not null.
+  bool has_factor = false;
+  T factor = 1, offset = -T(0);
+  const T *factors = nullptr, *offsets = nullptr;
 };
+
+/// How many operands of an epilogue have a value for each column.
+inline constexpr int kColumnOperands = 5;
+
+/// An epilogue of which an operand with a value for each column is change(operand, number), with a number below
+/// kColumnOperands.
+template <class T, class Change>
+Epilogue<T> with_columns(Epilogue<T> e, const Change &change) {
+  const T **const operands[kColumnOperands] = {&e.bias, &e.scale, &e.shift, &e.factors, &e.offsets};
+  for (int i = 0; i < kColumnOperands; ++i)
+    if (*operands[i] != nullptr) *operands[i] = change(*operands[i], i);
+  return e;
+}
 
 /// Whether the result is written over the addend.
 template <class T>
@@ -63,10 +78,24 @@ MODELWHEEL_INLINE void fetch_results(const Epilogue<T> *e, const T *place) {
 /// The epilogue of the columns from `first` on.
 template <class T>
 Epilogue<T> from_column(Epilogue<T> e, std::int64_t first) {
-  if (e.bias != nullptr) e.bias += first;
-  if (e.scale != nullptr) e.scale += first;
-  if (e.shift != nullptr) e.shift += first;
-  return e;
+  return with_columns(e, [first](const T *values, int) { return values + first; });
+}
+
+/// Multiplies vectors by a value for each column, or a number, and adds another one. Multiplying by 1 and adding -0
+/// change nothing.
+template <class T, int Lanes, int Rows, int Columns>
+MODELWHEEL_INLINE void scale_vectors(const T *factors, T factor, const T *offsets, T offset,
+                                     const std::int64_t (&at)[Columns], Vector<T, Lanes> (&x)[Rows][Columns]) {
+  MODELWHEEL_UNROLL
+  for (int j = 0; j < Columns; ++j) {
+    Vector<T, Lanes> scale = factors != nullptr ? load<T, Lanes>(factors + at[j]) : splat<T, Lanes>(factor);
+    Vector<T, Lanes> shift = offsets != nullptr ? load<T, Lanes>(offsets + at[j]) : splat<T, Lanes>(offset);
+    // Both before the product: GCC would otherwise round it in tiles of one row and not in others.
+    keep_in_register(scale);
+    keep_in_register(shift);
+    MODELWHEEL_UNROLL
+    for (int i = 0; i < Rows; ++i) x[i][j] = x[i][j] * scale + shift;
+  }
 }
 
 /// Finishes `Rows` x `Columns` vectors of sums: `row[i]` is the place of row i in `sums`, `column` the first column,
@@ -82,17 +111,8 @@ MODELWHEEL_INLINE void finish_vectors(const Epilogue<T> &e, const T *const (&row
       for (int i = 0; i < Rows; ++i) x[i][j] += bias;
     }
   }
-  MODELWHEEL_UNROLL
-  for (int j = 0; j < Columns; ++j) {
-    // Multiplying by 1 and adding -0 change nothing.
-    Vector<T, Lanes> scale = e.scale != nullptr ? load<T, Lanes>(e.scale + column + at[j]) : splat<T, Lanes>(1);
-    Vector<T, Lanes> shift = e.shift != nullptr ? load<T, Lanes>(e.shift + column + at[j]) : -splat<T, Lanes>(0);
-    // Both before the product: GCC would otherwise round it in tiles of one row and not in others.
-    keep_in_register(scale);
-    keep_in_register(shift);
-    MODELWHEEL_UNROLL
-    for (int i = 0; i < Rows; ++i) x[i][j] = x[i][j] * scale + shift;
-  }
+  const auto columns = [column](const T *values) { return values != nullptr ? values + column : nullptr; };
+  scale_vectors<T, Lanes>(columns(e.scale), T(1), columns(e.shift), -T(0), at, x);
   if (e.addend != nullptr) {
     MODELWHEEL_UNROLL
     for (int i = 0; i < Rows; ++i) {
@@ -127,17 +147,14 @@ MODELWHEEL_INLINE void finish_vectors(const Epilogue<T> &e, const T *const (&row
         for (int j = 0; j < Columns; ++j) all[i][j] = x[i][j];
       }
       activate<T, Lanes>(e.activation, e.slope, all[0], Rows * Columns);
-      Vector<T, Lanes> factor = splat<T, Lanes>(e.factor), offset = splat<T, Lanes>(e.offset);
-      // As above.
-      keep_in_register(factor);
-      keep_in_register(offset);
       MODELWHEEL_UNROLL
       for (int i = 0; i < Rows; ++i) {
         MODELWHEEL_UNROLL
-        for (int j = 0; j < Columns; ++j) x[i][j] = all[i][j] * factor + offset;
+        for (int j = 0; j < Columns; ++j) x[i][j] = all[i][j];
       }
     }
   }
+  if (e.has_factor) scale_vectors<T, Lanes>(columns(e.factors), e.factor, columns(e.offsets), e.offset, at, x);
 }
 
 /// Finishes whole vectors of rows that are `step` apart, from element j on, of n; returns where they end.
