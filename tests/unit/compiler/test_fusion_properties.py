@@ -32,6 +32,11 @@ _BIASED = """
   biased = f32[4,4] add(p, biases)
   relu = f32[4,4] maximum(biased, zeros)
 """
+_WIDE = """
+  all = f32[4,8] broadcast(wide), dimensions={1}
+  scaled = f32[4,8] multiply(pair, all)
+  ROOT out = f32[4,8] add(scaled, all)
+"""
 FUSIONS = {
     "biased": (1, f"{_BIASED} ROOT out = f32[4,4] add(p, biases)"),
     "dense": (1, f"{_BIASED} ROOT out = f32[4,4] maximum(biased, zeros)"),
@@ -45,9 +50,17 @@ FUSIONS = {
     "halved": (1, "ROOT out = f32[4,4] multiply(p, halves)"),
     "beside": (2, f"{_BIASED} ROOT out = f32[4,8] concatenate(relu, q), dimensions={{1}}"),
     "three": (2, f"{_BIASED} ROOT out = f32[4,12] concatenate(p, q, relu), dimensions={{1}}"),
+    "normed": (
+        1,
+        f"{_BIASED} scaled = f32[4,4] multiply(relu, biases) ROOT out = f32[4,4] add(scaled, biases)",
+    ),
+    "scaled": (
+        2,
+        f"{_BIASED} pair = f32[4,8] concatenate(relu, q), dimensions={{1}} {_WIDE}",
+    ),
 }
 """How many values each reads besides a bias, and what it computes of them."""
-WIDTHS = {"beside": 8, "three": 12}
+WIDTHS = {"beside": 8, "three": 12, "scaled": 8}
 POOL = """
 add {
   a = f32[] parameter(0)
@@ -70,6 +83,7 @@ ENTRY main {
   w4 = f32[4,4] parameter(4)
   w8 = f32[8,4] parameter(5)
   w12 = f32[12,4] parameter(6)
+  wide = f32[8] parameter(7)
   start = f32[] constant(0)
 """
 GIVEN = ("x", "state")
@@ -79,13 +93,15 @@ ARENA, SLOT = 0, 64
 def _computations() -> str:
     texts = [POOL]
     for name, (count, lines) in FUSIONS.items():
-        names = [*"pq"[:count], "bias"]
-        shapes = ["f32[4,4]"] * count + ["f32[4]"]
+        names = [*"pq"[:count], "bias", "wide"]
+        shapes = ["f32[4,4]"] * count + ["f32[4]", "f32[8]"]
         parameters = "\n".join(
             f"  {one} = {shape} parameter({n})"
             for n, (one, shape) in enumerate(zip(names, shapes, strict=True))
         )
-        body = lines.replace(" ROOT", "\n  ROOT").replace(" scaled =", "\n  scaled =")
+        body = lines
+        for part in ("ROOT", "scaled =", "pair ="):
+            body = body.replace(f" {part}", f"\n  {part}")
         texts.append(f"{name} {{\n{parameters}{_NUMBERS}\n  {body}\n}}")
     return "\n\n".join(texts)
 
@@ -117,7 +133,7 @@ class Maker:
             # What a pooling reads, beside a product of what it computes.
             values = self.emit("dense", self.emit("dot", self.read()))
             product = self.emit("dot", self.emit("pool", values))
-            self.emit(self.random.choice(["beside", "three"]), product, values)
+            self.emit(self.random.choice([*WIDTHS]), product, values)
         else:
             count, _ = FUSIONS.get(kind, (1, ""))
             self.emit(kind, *(self.read() for _ in range(count)))
@@ -137,7 +153,7 @@ class Maker:
                 self.lines.append(f"  {name}i = f32[1,2,2,4] bitcast({arguments})")
                 text = f"f32[1,2,2,4] fusion({name}i, start), kind=kLoop, calls=pool"
             case _:
-                text = f"{shape} fusion({arguments}, bias), kind=kLoop, calls={kind}"
+                text = f"{shape} fusion({arguments}, bias, wide), kind=kLoop, calls={kind}"
         self.names.append(name)
         self.reads.append(tuple(one.removesuffix("m") for one in read))
         self.kinds.append(kind)

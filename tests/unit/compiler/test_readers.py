@@ -246,6 +246,33 @@ def test_a_loop_writes_pieces_too() -> None:
     ]
 
 
+def test_a_scale_and_a_shift_of_all_columns_are_those_of_the_pieces() -> None:
+    """concatenate(relu(dot), value) * vector + vector => dot {low, factors, offsets} into columns, elementwise"""
+    vectors = (
+        "  m2 = f32[4,4] parameter(2)",
+        "  m2 = f32[4,4] parameter(2)\n  vector = f32[8] parameter(3)",
+    )
+    scaled = (
+        "  ROOT whole = f32[4,8] concatenate(v_relu, w_relu), dimensions={1}",
+        """
+        whole = f32[4,8] concatenate(v_relu, w_relu), dimensions={1}
+        vector = f32[8] parameter(2)
+        rows = f32[4,8] broadcast(vector), dimensions={1}
+        product = f32[4,8] multiply(whole, rows)
+        ROOT sum = f32[4,8] add(product, rows)
+        """,
+    )
+    call = ("fusion(v, w), kind=kLoop, calls=f", "fusion(v, w, vector), kind=kLoop, calls=f")
+    _, lines = _concatenated(vectors, scaled, call)
+    product, other = lines[2:4]
+    assert product.startswith("%6 f32[4,4]{8,1}, accumulator=%6 f32[4,4]{8,1} = dot %5 ")
+    assert product.endswith(f"factors=%3 f32[4], offsets=%3 f32[4] {DOT}, epilogue={{low=0.0}}}}")
+    assert other == (
+        "%7+16 f32[4,4]{8,1} into %6 = elementwise %5 f32[4,4], %3+16 f32[4,4]{0,1} "
+        "{code=(add(multiply(read0, read1), read1))}"
+    )
+
+
 @pytest.mark.parametrize("kind", ["output", "parameter"])
 def test_what_callers_see_is_written_where_it_is(kind: str) -> None:
     graph, _ = _concatenated(f=kind)

@@ -1,7 +1,7 @@
 """Makes one step of kernels of a loop that follow each other element by element, as the gates of a recurrent layer do.
 
     %3 = kernel %0, %1 {symbol=sigmoid_of_sum}           %5 f32[3,8] = elementwise %0 f32[3,8], %1 f32[3,8], %2 f32[3,8]
-    %4 = kernel %2 {symbol=tanh}                     =>      {code=(v3 = add v0 v1, v4 = gated_tanh v3 v2; v4)}
+    %4 = kernel %2 {symbol=tanh}                     =>      {code=(gated_tanh(add(read0, read1), read2))}
     %5 = kernel %3, %4 {symbol=multiply}
 
 XLA's kernels for them are compiled for each batch size, write what only the next one reads, and take long for sigmoid and

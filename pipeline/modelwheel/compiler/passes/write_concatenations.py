@@ -7,7 +7,8 @@
 
 XLA concatenates in a kernel of its own, which also computes again what another kernel has computed for other readers. Here
 each product or convolution writes its piece into the rows of the whole, with its epilogue; what is in memory already is copied
-there.
+there. A scale and a shift of each column of the whole, as of a normalization, are parts of these epilogues, and what is in memory
+is scaled on the way.
 
 When: at least one piece is the result of a product that nothing else reads; where all are in memory, XLA's kernel copies them
 too. Before epilogues are fused: what is copied, the concatenation does not compute from a product any more. Bits: as those of
@@ -16,21 +17,25 @@ epilogues.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ...dtypes import ElementType
 from ...program import ops
+from ...program.expr import Opcode
 from ...program.view import View
 from ..ir.graph import Graph, Node, Operand, Piece, Result, Value
 from ..ir.hlo import Instruction
 from ..ir.match import parameter_of
 from ..ir.ordering import between, may_pass, over_operands, places, position
-from .match.epilogue_parts import Named
+from .match.elementwise_code import Code
+from .match.epilogue_parts import Chain, Named
 from .match.kernel_values import KernelValues, fusion_of, whole
-from .match.product_epilogues import Columns, Finish, read_parts
+from .match.product_epilogues import Columns, Finish, read_chain, read_parts
 
 _FLOAT = ElementType.FLOAT32
+_OPCODES: Mapping[str, Opcode] = {"scale": "multiply", "shift": "add"}
+"""What may be done to all columns of a concatenation."""
 
 
 class WriteConcatenations:
@@ -48,9 +53,28 @@ class WriteConcatenations:
 def _write(graph: Graph, values: KernelValues, kernel: Node) -> bool:
     """Writes the pieces elsewhere, if the kernel is a concatenation of columns and that is possible."""
     call = fusion_of(graph, kernel)
-    if call is None or not call.is_whole or not _is_of_columns(call.instruction.called_root):
+    if call is None or not call.is_whole or len(kernel.inputs) != len(call.instruction.operands):
         return False
-    return _Concatenation(graph, values, kernel, call.instruction, call.result.value).done()
+    root = call.instruction.called_root
+    pieces = _behind_columns(root)
+    if not _is_of_columns(pieces):
+        return False
+    columns = pieces.shape.dimensions[pieces.dimensions[0]]
+    follows = read_chain(graph, kernel, call.instruction, (pieces, columns), root)
+    if follows is None or any(name not in _OPCODES for name, _ in follows):
+        return False
+    whole = call.result.value
+    return _Concatenation(graph, values, kernel, call.instruction, whole, pieces, follows).done()
+
+
+def _behind_columns(node: Instruction) -> Instruction:
+    """What is scaled and shifted by a value for each column until it is a value."""
+    while node.opcode in ("multiply", "add"):
+        values = [operand for operand in node.operands if operand.opcode != "broadcast"]
+        if len(values) != 1:
+            break
+        (node,) = values
+    return node
 
 
 def _is_of_columns(root: Instruction) -> bool:
@@ -78,7 +102,8 @@ class _Writer:
     @property
     def role(self) -> str:
         """That of the result."""
-        return "destination" if self.product is None else "out"
+        (first, *_) = self.node.outputs
+        return first
 
 
 @dataclass(frozen=True)
@@ -88,6 +113,10 @@ class _Concatenation:
     kernel: Node
     fusion: Instruction
     whole: Value
+    pieces: Instruction
+    """The concatenation in the computation of the fusion."""
+    follows: Chain
+    """What the fusion does to all columns: operands with a value for each."""
 
     def done(self) -> bool:
         """Writes the pieces elsewhere, if that is possible."""
@@ -137,10 +166,9 @@ class _Concatenation:
 
     def _pieces(self) -> Iterator[tuple[Instruction, Columns]]:
         """The operands of the concatenation, and where they are to be."""
-        root = self.fusion.called_root
-        (axis,), shape = root.dimensions, root.shape
+        (axis,), shape = self.pieces.dimensions, self.pieces.shape
         step, first = shape.dimensions[axis], 0
-        for node in root.operands:
+        for node in self.pieces.operands:
             count = node.shape.dimensions[axis]
             yield node, Columns(shape.elements // step, first, count, step)
             first += count
@@ -151,10 +179,11 @@ class _Concatenation:
         """The product that can write a piece, of which nothing else reads the result."""
         for product, number in self.values.products(self.kernel):
             is_plain = getattr(product.op, "epilogue", None) is None and product not in taken
-            parts = (
-                read_parts(self.graph, product, self.kernel, self.fusion, number, node)
-                if is_plain
-                else None
+            if not is_plain:
+                continue
+            then = self._follows(columns)
+            parts = read_parts(
+                self.graph, product, self.kernel, self.fusion, number, node, then=then
             )
             if parts is not None and (writer := self._in_columns(product, parts, columns)):
                 return writer
@@ -178,16 +207,43 @@ class _Concatenation:
         ):
             return None
         shape = (columns.rows, columns.count)
-        copy = Node(ops.Copy(), origin=self.kernel.origin)
-        copy.inputs = {
-            "source": Operand(source.value, View.dense(source.view.slice, _FLOAT, shape))
-        }
+        rows = Operand(source.value, View.dense(source.view.slice, _FLOAT, shape))
         view = View(
             slice=columns.slice, element_type=_FLOAT, shape=shape, strides=(columns.step, 1)
         )
-        copy.outputs = {"destination": Result(self.whole, view)}
-        is_apart = not over_operands(copy, copy.outputs["destination"], (self.kernel,))
-        return _Writer(copy) if is_apart else None
+        writer = self._scaling(rows, columns) if self.follows else Node(ops.Copy())
+        writer.origin, role = self.kernel.origin, "write0"
+        if not self.follows:
+            writer.inputs, role = {"source": rows}, "destination"
+        result = Result(self.whole, view)
+        writer.outputs = {role: result}
+        return None if over_operands(writer, result, (self.kernel,)) else _Writer(writer)
+
+    def _scaling(self, rows: Operand, columns: Columns) -> Node:
+        """The node that does to some columns of the whole what the fusion does; it has no result yet."""
+        code = Code()
+        number = code.number("read", read=rows)
+        for name, part in self._follows(columns):
+            repeated = {"element_type": _FLOAT, "shape": rows.view.shape, "strides": (0, 1)}
+            view = part.view.model_copy(update=repeated)
+            other = code.number("read", read=Operand(part.value, view))
+            number = code.number(_OPCODES[name], number, other)
+        reads, expression = code.finished([number])
+        node = Node(ops.Elementwise(code=expression))
+        node.inputs = {f"read{number}": read for number, read in enumerate(reads)}
+        return node
+
+    def _follows(self, columns: Columns) -> list[tuple[str, Operand]]:
+        """What the fusion does to some of the columns."""
+        parts = []
+        for name, part in self.follows:
+            assert isinstance(part, Operand)
+            item = _FLOAT.item_bytes
+            offset = part.view.slice.offset + columns.first * item
+            update = {"offset": offset, "size": columns.count * item}
+            own = part.view.slice.model_copy(update=update)
+            parts.append((name, Operand(part.value, View.of_bytes(own))))
+        return parts
 
     def _in_memory(self, node: Instruction) -> Operand | None:
         number, arguments = parameter_of(node), list(self.kernel.inputs.values())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import TypeAlias
 
 from ....dtypes import ElementType
@@ -39,16 +38,38 @@ Part: TypeAlias = "Operand | float | str"
 """A part of an epilogue: where values are, a limit, or an activation."""
 Named: TypeAlias = Mapping[str, Part]
 """The parts of an epilogue by name."""
+Chain: TypeAlias = Sequence[tuple[str, Part]]
+"""Parts as they follow each other, each with its first name."""
 Finder: TypeAlias = "Callable[[Instruction], Operand | None]"
 """Finds the value of an instruction of a fusion that the kernel need not compute."""
 
 
+def in_order(chain: Chain, done: int = -1) -> Named | None:
+    """Parts that follow each other as those of an epilogue; None if the kernels do not apply them in this order.
+
+    Args:
+        chain: The parts.
+        done: The place of the last part that the product has before these; below all if it has none.
+    """
+    names = [name for name, _ in chain]
+    parts: dict[str, Part] = {}
+    place = done
+    for number, (first, part) in enumerate(chain):
+        name = "bias" if names[number : number + 2] == ["shift", "scale"] else first
+        if PLACES[name] <= place:
+            name = _AFTER.get(first, first)
+        if PLACES[name] <= place:
+            return None
+        parts[name], place = part, PLACES[name]
+    return parts
+
+
 @dataclass
 class FusionReader:
-    """The computation of a fusion, read as parts of an epilogue of one of its parameters."""
+    """The computation of a fusion, read as parts of an epilogue of one of its values."""
 
-    product: int
-    """The number of the parameter."""
+    product: Instruction
+    """That value: a parameter, or what is computed of several."""
     arguments: Sequence[Operand]
     """What the kernel reads for all parameters."""
     columns: int
@@ -57,35 +78,16 @@ class FusionReader:
     """Finds an array that another node has computed or can."""
     window: Finder
     """Finds the part of an argument that an iteration of a loop takes."""
-    done: int = -1
-    """The place of the last part that the product has before these; below all if it has none."""
     _activations: Activations = field(default_factory=Activations)
 
-    def parts(self, root: Instruction) -> Named | None:
-        """The parts from the product to an instruction, or None if it is anything else or in another order."""
-        chain = self._chain(root)
-        if chain is None:
-            return None
-        for number, (before, after) in enumerate(pairwise(name for name, _ in chain)):
-            if (before, after) == ("shift", "scale"):
-                chain[number] = ("bias", chain[number][1])
-        parts: dict[str, Part] = {}
-        place = self.done
-        for first, part in chain:
-            name = first if PLACES[first] > place else _AFTER.get(first, first)
-            if PLACES[name] <= place:
-                return None
-            parts[name], place = part, PLACES[name]
-        return parts
-
-    def _chain(self, node: Instruction) -> list[tuple[str, Part]] | None:
-        """The parts from the product to a node."""
+    def chain(self, node: Instruction) -> Chain | None:
+        """The parts from the product to an instruction, or None if it is anything else."""
         if node.shape.element_type != ElementType.FLOAT32:
             return None
-        if node.opcode == "parameter":
-            return [] if node.parameter_number == self.product else None
+        if node is self.product:
+            return []
         if (match := self._activations.find(node)) is not None:
-            before = self._chain(match.argument)
+            before = self.chain(match.argument)
             if before is None:
                 return None
             numbers = {"slope": match.slope, "factor": match.factor}
@@ -94,7 +96,7 @@ class FusionReader:
         operands = node.operands
         match node.opcode:
             case "bitcast":  # the same memory with another shape
-                return self._chain(operands[0])
+                return self.chain(operands[0])
             case "clamp":
                 low, value, high = operands
                 following = [("maximum", low), ("minimum", high)]
@@ -105,18 +107,16 @@ class FusionReader:
                 following = [(node.opcode, other)]
             case _:
                 return None
-        chain = self._chain(value)
+        chain = self.chain(value)
         if chain is None:
             return None
         parts = [self._part(operation, other, node) for operation, other in following]
         if None in parts:
             return None
-        return chain + [part for part in parts if part is not None]
+        return [*chain, *(part for part in parts if part is not None)]
 
     def _reads_product(self, node: Instruction) -> bool:
-        if node.opcode == "parameter":
-            return node.parameter_number == self.product
-        return any(map(self._reads_product, node.operands))
+        return node is self.product or any(map(self._reads_product, node.operands))
 
     def _part(
         self, operation: str, other: Instruction, node: Instruction

@@ -22,11 +22,15 @@ from ....program.view import View
 from ...ir.graph import INSIDE, Graph, Node, Operand, Result, Value
 from ...ir.hlo import Instruction
 from ...ir.loops.windows import window_of
-from .epilogue_parts import NUMBERS, PLACES, Finder, FusionReader, Named
+from .epilogue_parts import NUMBERS, PLACES, Chain, Finder, FusionReader, Named, in_order
 
 _FLOAT = ElementType.FLOAT32
 # With fewer columns XLA's kernel is faster: its vectors run along all axes.
 _MIN_COLUMNS = 4
+
+
+def _nowhere(_: Instruction) -> None:
+    """A value that is in memory nowhere else."""
 
 
 def columns_of(product: Node) -> int:
@@ -49,7 +53,8 @@ def read_parts(
     fusion: Instruction,
     number: int,
     node: Instruction,
-    elsewhere: Finder = lambda _: None,
+    elsewhere: Finder = _nowhere,
+    then: Chain = (),
 ) -> Named | None:
     """The parts of an epilogue from a product to an instruction of a fusion.
 
@@ -61,6 +66,7 @@ def read_parts(
         number: Which operand of the fusion the product is.
         node: An instruction in the computation of the fusion.
         elsewhere: Finds values that the fusion need not compute.
+        then: What follows the instruction.
 
     Returns:
         The parts, which may be none at all; None if the instruction is anything else.
@@ -74,11 +80,27 @@ def read_parts(
     if {view.element_type for view in views} != {_FLOAT} or columns < _MIN_COLUMNS:
         return None
 
+    (computation,) = fusion.called
+    start = computation.parameters[number]
+    chain = read_chain(graph, kernel, fusion, (start, columns), node, elsewhere)
+    return None if chain is None else in_order([*chain, *then], _last_place(product))
+
+
+def read_chain(
+    graph: Graph,
+    kernel: Node,
+    fusion: Instruction,
+    start: tuple[Instruction, int],
+    node: Instruction,
+    elsewhere: Finder = _nowhere,
+) -> Chain | None:
+    """The parts of an epilogue from one instruction of a fusion, with its columns, to another; None if it is anything else."""
+
     def window(part: Instruction) -> Operand | None:
         return window_of(graph, kernel, fusion, part)
 
-    done = _last_place(product)
-    return FusionReader(number, arguments, columns, elsewhere, window, done).parts(node)
+    arguments = list(kernel.inputs.values())
+    return FusionReader(start[0], arguments, start[1], elsewhere, window).chain(node)
 
 
 @dataclass(frozen=True)
