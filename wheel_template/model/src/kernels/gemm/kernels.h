@@ -24,11 +24,13 @@ inline constexpr int kTileVectors = kVectorRegisters == 32 ? 4 : 2;
 /// A single row takes more vectors, to have enough independent sums in flight.
 inline constexpr int kRowVectors = 8;
 
-/// Most vectors of a tile of a run of rows.
+/// Rows and most vectors of a tile of a run of rows: its sums and one row of rhs vectors fit the registers.
+inline constexpr int kRunRows = kVectorRegisters == 32 ? 8 : 6;
 inline constexpr int kMostRunVectors = kVectorRegisters == 32 ? 3 : 2;
-/// How a strip of a run is computed: in tiles as high as possible, the same while later results are fetched, or
-/// with last tiles that have one row less.
-enum RunTiles { kWholeTiles, kFetchingTiles, kShorterTiles, kRunTiles };
+/// How a strip of a run is computed: in tiles as high as possible, the same while later results are fetched, or with
+/// last tiles that have one row less. Of one vector, all tiles may be one row shorter than possible, or two, ...: those
+/// have the numbers from kShorterTiles on.
+enum RunTiles { kWholeTiles, kFetchingTiles, kShorterTiles, kRunTiles = kShorterTiles + kRunRows - 1 };
 
 /// Most rows of a tile of gemm_large, and fewest if all have as many as possible.
 inline constexpr int kLargeRows = kVectorRegisters == 32 ? 13 : 6;

@@ -9,11 +9,10 @@
 
 namespace modelwheel::MODELWHEEL_LEVEL {
 
-/// Rows and most vectors of a tile: its sums and one row of rhs vectors fit the registers.
-inline constexpr int kRunRows = kVectorRegisters == 32 ? 8 : 6;
+/// Most vectors of a tile.
 template <class T, int Lanes>
 inline constexpr int kRunVectors = Lanes == kLanes<T> ? kMostRunVectors : 2;
-/// Rows of a tile with one vector of columns: enough sums are in flight.
+/// Most rows of a tile with one vector of columns: enough sums are in flight.
 inline constexpr int kTallRows = 2 * kRunRows;
 /// Longest inner dimension: with a longer one, a tile takes much longer than finding its rows.
 inline constexpr std::int64_t kMaxRunDepth = 96;
@@ -32,11 +31,14 @@ constexpr bool fills_strips(std::int64_t n) {
   return 6 * vectors >= 5 * kMost * divide_up(vectors, kMost);
 }
 
+/// Whether rows of lhs overlap, as the windows of a convolution do.
+constexpr bool rows_overlap(const Gemm &g) { return g.rows[kRowAxes - 1].lhs < g.depth; }
+
 /// Whether there is one vector of columns, of which gemm_wide has too few sums in flight to keep AVX2's multiplications
 /// busy. With more registers it has enough unless rows overlap, as the windows of a convolution do.
 template <class T>
 constexpr bool runs_at_any_depth(const Gemm &g) {
-  const bool gains = kVectorRegisters == 32 ? g.rows[kRowAxes - 1].lhs < g.depth : kVectorBytes == 32;
+  const bool gains = kVectorRegisters == 32 ? rows_overlap(g) : kVectorBytes == 32;
   return g.n == kLanes<T> && g.rhs_n == 1 && gains;
 }
 
@@ -47,6 +49,25 @@ constexpr std::int64_t rows_twice(std::int64_t rows, std::int64_t tile) { return
 constexpr std::int64_t shorter_tiles(std::int64_t rows) {
   const std::int64_t twice = rows_twice(rows, kRunRows);
   return twice <= divide_up(rows, kRunRows) ? twice : 0;
+}
+
+/// Rows of the tiles of a strip with one vector.
+constexpr int rows_of_tall(int tiles) {
+  return tiles < kShorterTiles ? kTallRows : kTallRows - 1 - (tiles - kShorterTiles);
+}
+
+/// The tiles of one vector for more than kRunRows rows: as few as possible, and as high as they must be.
+constexpr int tall_tiles(std::int64_t rows) {
+  const int height = static_cast<int>(divide_up(rows, divide_up(rows, kTallRows)));
+  return height == kTallRows ? kWholeTiles : kShorterTiles + kTallRows - 1 - height;
+}
+
+/// How a strip of so many vectors is computed. Where rows do not overlap, they may be those of a batch, of which there
+/// are any number: then tiles have one height.
+constexpr int run_tiles(int vectors, std::int64_t rows, bool overlap, bool fetches) {
+  if (fetches) return kFetchingTiles;
+  if (vectors == 1) return overlap ? tall_tiles(rows) : kWholeTiles;
+  return shorter_tiles(rows) > 0 ? kShorterTiles : kWholeTiles;
 }
 
 /// Rows that are computed before the next: the results of some, but enough of them for the weights to be read.
@@ -73,10 +94,14 @@ constexpr bool prefers_run(const Gemm &g) {
   const bool is_tall = runs_at_any_depth<T>(g);
   if (g.panel == 0 && !is_tall && (depth > kMaxRunDepth || depth * g.n > kMaxRunWeights)) return false;
   if (g.panel != 0 && (!kRunInPanels<T> || (depth > kMaxRunDepth && !is_tall && !fills_strips<T>(g.n)))) return false;
-  if (g.out_n != 1 || g.n < kHalfLanes<T> || rows < kTallRows || depth == 0) return false;
   const std::int64_t vectors = smaller_of(divide_up(g.n, kLanes<T>), std::int64_t{kRunVectors<T, kLanes<T>>});
+  const bool is_balanced = vectors == 1 && rows_overlap(g);
+  if (g.out_n != 1 || g.n < kHalfLanes<T> || depth == 0) return false;
+  if (rows < (is_balanced ? kRunRows + 1 : kTallRows)) return false;
+  const std::int64_t last = rows_of_last_run<T>(g);
   std::int64_t twice = rows_twice(rows, vectors == 1 ? kTallRows : kRunRows);
-  if (vectors > 1 && twice > 0 && shorter_tiles(rows_of_last_run<T>(g)) > 0) twice = 0;
+  if (is_balanced) twice = rows_twice(last, rows_of_tall(tall_tiles(last)));
+  if (vectors > 1 && twice > 0 && shorter_tiles(last) > 0) twice = 0;
   return twice * depth * vectors <= 16 * rows;
 }
 
@@ -202,13 +227,14 @@ MODELWHEEL_INLINE void tiles_of_run(const Strip<T> &strip, const Epilogue<T> *co
 /// Strips of a run: `Vectors` vectors of columns each, in tiles as `Tiles` says.
 template <class T, int Lanes, int Vectors, int Tiles>
 MODELWHEEL_NOINLINE void strips_of_run(const Strip<T> &given, const Run<T> &all) {
-  constexpr int kRows = Vectors == 1 ? kTallRows : kRunRows;
+  constexpr int kRows = Vectors == 1 ? rows_of_tall(Tiles) : kRunRows;
   // Copies, which are not read again after each store. Tiles follow each other by additions: their first loads wait for
   // nothing else, so that they begin while the sums of the tile before are finished.
   const Strip<T> strip = given;
   const Run<T> run = all;
   const Segment *const end = strip.segments + strip.num_segments;
-  const std::int64_t shorter = Tiles == kShorterTiles ? (kRows - 1) * shorter_tiles(run.rows) : 0;
+  constexpr bool kHasShorter = Vectors > 1 && Tiles == kShorterTiles;
+  const std::int64_t shorter = kHasShorter ? (kRows - 1) * shorter_tiles(run.rows) : 0;
   const std::int64_t width = strip.last + Lanes;
   std::int64_t at[Vectors], column = strip.column;
   MODELWHEEL_UNROLL
@@ -220,7 +246,7 @@ MODELWHEEL_NOINLINE void strips_of_run(const Strip<T> &given, const Run<T> &all)
     T *to = out;
     tiles_of_run<T, Lanes, Vectors, kRows, Tiles == kFetchingTiles>(strip, given.epilogue, rhs, end, run, column, at,
                                                                     run.rows - shorter, from, to);
-    if constexpr (Tiles == kShorterTiles)
+    if constexpr (kHasShorter)
       tiles_of_run<T, Lanes, Vectors, kRows - 1, false>(strip, given.epilogue, rhs, end, run, column, at, shorter, from,
                                                         to);
     rhs += run.next_strip;
@@ -230,30 +256,41 @@ MODELWHEEL_NOINLINE void strips_of_run(const Strip<T> &given, const Run<T> &all)
 }
 #endif
 
+/// Calls one of the kernels of one vector that are used.
+template <class T, int Lanes, const GemmUses &kUses, int Tiles = kRunTiles - 1>
+MODELWHEEL_INLINE void call_tall(int tiles, const Strip<T> &strip, const Run<T> &run) {
+  if constexpr (kUses.strip[kWidthOf<T, Lanes>][0][Tiles] && (Tiles != kFetchingTiles || Lanes == kLanes<T>))
+    if (tiles == Tiles) return strips_of_run<T, Lanes, 1, Tiles>(strip, run);
+  if constexpr (Tiles > 0)
+    call_tall<T, Lanes, kUses, Tiles - 1>(tiles, strip, run);
+  else
+    call_missing();
+}
+
 /// Calls one of the kernels that are used, of at most so many vectors.
 template <class T, int Lanes, const GemmUses &kUses, int Vectors = kRunVectors<T, Lanes>>
 MODELWHEEL_INLINE void call_strip(int vectors, int tiles, const Strip<T> &strip, const Run<T> &run) {
-  constexpr const bool (&kUsed)[kRunTiles] = kUses.strip[kWidthOf<T, Lanes>][Vectors - 1];
-  if (vectors == Vectors) {
-    if constexpr (kUsed[kWholeTiles])
-      if (tiles == kWholeTiles) return strips_of_run<T, Lanes, Vectors, kWholeTiles>(strip, run);
-    if constexpr (kUsed[kFetchingTiles] && Lanes == kLanes<T>)
-      if (tiles == kFetchingTiles) return strips_of_run<T, Lanes, Vectors, kFetchingTiles>(strip, run);
-    if constexpr (kUsed[kShorterTiles] && Vectors > 1)
-      if (tiles == kShorterTiles) return strips_of_run<T, Lanes, Vectors, kShorterTiles>(strip, run);
-  }
-  if constexpr (Vectors > 1)
+  if constexpr (Vectors == 1) {
+    call_tall<T, Lanes, kUses>(tiles, strip, run);
+  } else {
+    constexpr const bool (&kUsed)[kRunTiles] = kUses.strip[kWidthOf<T, Lanes>][Vectors - 1];
+    if (vectors == Vectors) {
+      if constexpr (kUsed[kWholeTiles])
+        if (tiles == kWholeTiles) return strips_of_run<T, Lanes, Vectors, kWholeTiles>(strip, run);
+      if constexpr (kUsed[kFetchingTiles] && Lanes == kLanes<T>)
+        if (tiles == kFetchingTiles) return strips_of_run<T, Lanes, Vectors, kFetchingTiles>(strip, run);
+      if constexpr (kUsed[kShorterTiles])
+        if (tiles == kShorterTiles) return strips_of_run<T, Lanes, Vectors, kShorterTiles>(strip, run);
+    }
     call_strip<T, Lanes, kUses, Vectors - 1>(vectors, tiles, strip, run);
-  else
-    call_missing();
+  }
 }
 
 /// Runs strips of so many vectors by Calls::strip.
 template <class T, int Lanes, class Calls>
 MODELWHEEL_INLINE void strip_of_width(int vectors, const Strip<T> &strip, const Run<T> &run) {
   // If results are fetched, there are as many rows as whole tiles have.
-  const bool shorter = vectors > 1 && run.ahead == 0 && shorter_tiles(run.rows) > 0;
-  const RunTiles tiles = run.ahead != 0 ? kFetchingTiles : shorter ? kShorterTiles : kWholeTiles;
+  const int tiles = run_tiles(vectors, run.rows, run.lhs_step < strip.depth, run.ahead != 0);
   Calls::strip(kWidthOf<T, Lanes>, vectors, tiles, strip, run);
 }
 
@@ -322,7 +359,7 @@ MODELWHEEL_INLINE void columns_of_run(const Gemm &g, const Run<T> &run, const T 
                       run.ahead,
                       strips,
                       packed ? packed_size : column_offset(g, width)};
-    strip_of_width<T, Lanes, GemmCalls<T>>(columns.vectors, strip, part);
+    if (part.rows > 0) strip_of_width<T, Lanes, GemmCalls<T>>(columns.vectors, strip, part);
     if (after > 0) rows_after<T, Lanes>(strip, columns.vectors, part, run.rows);
     next += strips * packed_size;
     done = columns.first + strips * width;

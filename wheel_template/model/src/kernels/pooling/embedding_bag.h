@@ -25,11 +25,9 @@ struct TablePatch {
 /// All features of a patch, many at a time: finding a row takes as long as reading some vectors of it.
 template <class T, Reducer reducer, class Patch>
 MODELWHEEL_INLINE void pool_table_patch(const Pooling &p, const Patch &patch, T *out) {
-  std::int64_t f = pool_features<T, kLanes<T>, 8, 0, reducer, true>(p, patch, out, 0);
-  f = pool_features<T, kLanes<T>, 4, 0, reducer, true>(p, patch, out, f);
-  f = pool_features<T, kLanes<T>, 1, 0, reducer, true>(p, patch, out, f);
-  f = pool_features<T, 16 / static_cast<int>(sizeof(T)), 1, 0, reducer, true>(p, patch, out, f);
-  pool_features<T, 1, 1, 0, reducer, true>(p, patch, out, f);
+  std::int64_t f = pool_chains<T, 8, 0, reducer, true>(p, patch, out, 0);
+  f = pool_chains<T, 4, 0, reducer, true>(p, patch, out, f);
+  pool_rest<T, kLanes<T>, 0, reducer, true>(p, patch, out, f);
 }
 
 template <class T, Reducer reducer, class Index>

@@ -56,37 +56,55 @@ struct PaddedPatch {
   }
 };
 
-/// `Vectors` vectors of `Lanes` features at a time from feature f on, whose sums do not wait for each other; returns
-/// where they end. `Columns` are those of the patch if it is not 0. Without `Factors`, nothing is multiplied.
+/// `Vectors` vectors of `Lanes` features from feature f on, whose sums do not wait for each other. `Columns` are those
+/// of the patch if it is not 0. Without `Factors`, nothing is multiplied.
 template <class T, int Lanes, int Vectors, int Columns, Reducer reducer, bool Factors, class Patch>
-MODELWHEEL_INLINE std::int64_t pool_features(const Pooling &p, const Patch &patch, T *out, std::int64_t f) {
+MODELWHEEL_INLINE void pool_vectors(const Pooling &p, const Patch &patch, T *out, std::int64_t f) {
   const Vector<T, Lanes> in_factor = splat<T, Lanes>(static_cast<T>(p.in_factor));
   const Vector<T, Lanes> factor = splat<T, Lanes>(static_cast<T>(p.factor));
-  for (; f + Lanes * Vectors <= p.features; f += Lanes * Vectors) {
-    Vector<T, Lanes> total[Vectors];
-    for (Vector<T, Lanes> &one : total) one = splat<T, Lanes>(static_cast<T>(p.initial));
-    typename Patch::Row row = patch.first;
-    for (std::int64_t y = 0; y < patch.rows; ++y, row += patch.row_step)
-      for (std::int64_t x = 0; x < (Columns != 0 ? Columns : patch.columns); ++x) {
-        const T *const pixel = patch.features(row, x, f);
-        for (int v = 0; v < Vectors; ++v) {
-          const Vector<T, Lanes> value = load<T, Lanes>(pixel + v * Lanes);
-          total[v] = reduced<reducer>(total[v], Factors ? value * in_factor : value);
-        }
+  Vector<T, Lanes> total[Vectors];
+  for (Vector<T, Lanes> &one : total) one = splat<T, Lanes>(static_cast<T>(p.initial));
+  typename Patch::Row row = patch.first;
+  for (std::int64_t y = 0; y < patch.rows; ++y, row += patch.row_step)
+    for (std::int64_t x = 0; x < (Columns != 0 ? Columns : patch.columns); ++x) {
+      const T *const pixel = patch.features(row, x, f);
+      for (int v = 0; v < Vectors; ++v) {
+        const Vector<T, Lanes> value = load<T, Lanes>(pixel + v * Lanes);
+        total[v] = reduced<reducer>(total[v], Factors ? value * in_factor : value);
       }
-    for (int v = 0; v < Vectors; ++v) store<T, Lanes>(out + f + v * Lanes, Factors ? total[v] * factor : total[v]);
-  }
+    }
+  for (int v = 0; v < Vectors; ++v) store<T, Lanes>(out + f + v * Lanes, Factors ? total[v] * factor : total[v]);
+}
+
+/// `Chains` vectors at a time from feature f on, as often as there are so many; returns where they end.
+template <class T, int Chains, int Columns, Reducer reducer, bool Factors, class Patch>
+MODELWHEEL_INLINE std::int64_t pool_chains(const Pooling &p, const Patch &patch, T *out, std::int64_t f) {
+  for (; f + Chains * kLanes<T> <= p.features; f += Chains * kLanes<T>)
+    pool_vectors<T, kLanes<T>, Chains, Columns, reducer, Factors>(p, patch, out, f);
   return f;
+}
+
+/// The features from f on in the longest vectors that all features of a pixel fill. The last may overlap the one
+/// before.
+template <class T, int Lanes, int Columns, Reducer reducer, bool Factors, class Patch>
+MODELWHEEL_INLINE void pool_rest(const Pooling &p, const Patch &patch, T *out, std::int64_t f) {
+  constexpr int kQuarter = 16 / static_cast<int>(sizeof(T));
+  if (p.features >= Lanes) {
+    for (; f < p.features; f += Lanes) {
+      f = smaller_of(f, p.features - Lanes);
+      pool_vectors<T, Lanes, 1, Columns, reducer, Factors>(p, patch, out, f);
+    }
+  } else if constexpr (Lanes > 1) {
+    pool_rest<T, (Lanes > kQuarter ? Lanes / 2 : 1), Columns, reducer, Factors>(p, patch, out, f);
+  }
 }
 
 /// All features of a patch: `Chains` vectors at a time where there are so many, then one.
 template <class T, int Chains, int Columns, Reducer reducer, bool Factors, class Patch>
 MODELWHEEL_INLINE void pool_patch(const Pooling &p, const Patch &patch, T *out) {
   std::int64_t f = 0;
-  if constexpr (Chains > 1) f = pool_features<T, kLanes<T>, Chains, Columns, reducer, Factors>(p, patch, out, f);
-  f = pool_features<T, kLanes<T>, 1, Columns, reducer, Factors>(p, patch, out, f);
-  f = pool_features<T, 16 / static_cast<int>(sizeof(T)), 1, Columns, reducer, Factors>(p, patch, out, f);
-  pool_features<T, 1, 1, Columns, reducer, Factors>(p, patch, out, f);
+  if constexpr (Chains > 1) f = pool_chains<T, Chains, Columns, reducer, Factors>(p, patch, out, f);
+  pool_rest<T, kLanes<T>, Columns, reducer, Factors>(p, patch, out, f);
 }
 
 /// All outputs; see pool_patch.
@@ -144,8 +162,7 @@ MODELWHEEL_NOINLINE void pool_padded(const Pooling &p, const T *in, T *out) {
         if (y >= whole_y.begin && y < whole_y.end && x >= whole_x.begin && x < whole_x.end) continue;
         const PaddedPatch<T> patch{window_start(rows, y),    p.window[0], 1, p.window[1], in, rows, columns,
                                    window_start(columns, x), padding};
-        const std::int64_t f = pool_features<T, kSize, 1, 0, Reducer::kMaximum, true>(p, patch, out, 0);
-        pool_features<T, 1, 1, 0, Reducer::kMaximum, true>(p, patch, out, f);
+        pool_rest<T, kSize, 0, Reducer::kMaximum, true>(p, patch, out, 0);
       }
 }
 
