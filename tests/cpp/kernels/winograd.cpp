@@ -13,7 +13,8 @@ struct Window {
   std::int64_t taps[2];
 };
 const Window kSquare{{3, 3}};
-const Window kWindows[] = {kSquare, {{1, 3}}, {{1, 5}}};
+const Window kWindows[] = {kSquare,  kSquare,  {{1, 3}}, {{1, 5}}, {{5, 5}}, {{2, 3}},
+                           {{5, 3}}, {{3, 5}}, {{3, 1}}, {{5, 1}}, {{5, 2}}, {{3, 7}}};
 
 /// A convolution of dense images; the weights are in panels or rows.
 Convolution with_sides(std::int64_t batch, std::int64_t rows, std::int64_t columns, std::int64_t in_features,
@@ -96,7 +97,7 @@ int winograd_number(const Convolution &c) {
 void test_errors() {
   Random random(90);
   int compared[2] = {};
-  for (int i = 0; i < 120; ++i) {
+  for (int i = 0; i < 240; ++i) {
     const Convolution c = draw_convolution(random, 24);
     // Sums of windows of which most is padding are shorter.
     if (!prefers_winograd<float>(c) || !is_mostly_inside(c)) continue;
@@ -133,7 +134,7 @@ void test_ranges() {
     both.fill(random);
     both.run();
     const int axis = i % 3;
-    const int side = static_cast<int>(WinogradMethod<Tiling<3, 3>>::unit<float>(c));
+    const int side = static_cast<int>(unit_of<float>(c));
     compared += check_whole_ranges(random, both, axis, axis == 0 ? 1 : axis == 1 ? side : kPanel);
     if (side > 1 && c.out_size[0] > 1) CHECK(!same_bits<float>(c, row_range(c, {1, c.out_size[0]}).shape));
   }
@@ -170,10 +171,13 @@ void test_choice() {
   CHECK(same_bits<float>(apart, row_range(apart, {12, 28}).shape));
   CHECK(!same_bits<float>(apart, row_range(apart, {14, 28}).shape));
   CHECK(!fits_winograd<float>(with_sides(1, 28, 28, 64, 72, pads, false)));
-  // There are no transforms along the first axis alone, and none along the other for short sums.
+  // There are none along one axis for short sums.
   CHECK(fits_winograd<float>(with_sides(1, 28, 28, 64, 64, pads, true, {{1, 5}})));
-  CHECK(!fits_winograd<float>(with_sides(1, 28, 28, 64, 64, pads, true, {{3, 1}})));
-  CHECK(!fits_winograd<float>(with_sides(1, 28, 28, 64, 64, pads, true, {{5, 5}})));
+  CHECK(fits_winograd<float>(with_sides(1, 28, 28, 64, 64, pads, true, {{3, 1}})));
+  // Rows of 5 places are transformed by themselves, and may be cut anywhere.
+  const Convolution rows = with_sides(1, 28, 28, 64, 64, pads, true, {{5, 5}});
+  CHECK(prefers_winograd<float>(rows));
+  CHECK(same_bits<float>(rows, row_range(rows, {13, 26}).shape));
   CHECK(!fits_winograd<float>(with_sides(1, 28, 28, 32, 64, pads, true, {{1, 5}})));
 }
 

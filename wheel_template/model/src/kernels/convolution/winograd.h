@@ -1,10 +1,13 @@
-// src/kernels/convolution/winograd.h - convolutions of windows of 3 x 3, 3 and 5 places by Winograd's method; see
-// winograd_transforms.h.
+// src/kernels/convolution/winograd.h - convolutions of windows of 3 x 3 places, and of rows of 3 or 5 places, by
+// Winograd's method; see winograd_transforms.h.
 //
 // The filters are transformed at run time, so that weights are stored once, for a block of columns that stays in the
 // second-level cache; then come blocks of tiles: their inputs are transformed, matrix products of each kind computed,
 // sixteen for 3 x 3, and the results transformed back into sums, with the epilogue. Where there is one block of tiles,
 // the filters of a strip of columns are transformed just before they are needed.
+//
+// A window of several rows of 3 or 5 places is one of a single row with as many times the features: each row of the
+// input is transformed once, and the products add up those of neighbours.
 #pragma once
 
 #include "kernels/base/numeric.h"
@@ -18,12 +21,14 @@ namespace modelwheel::MODELWHEEL_LEVEL {
 /// Elements between what is written together: at steps of powers of two, it would be in one set of the cache.
 inline constexpr std::int64_t kGap = 16;
 
-/// Most products that are added in order where sums are short, see Tiling.
-inline constexpr std::int64_t kMostSummed = 24;
+/// Most products that are added in order where sums are short, see Tiling: with more rows of a window, the sums of the
+/// definition are longer too.
+inline constexpr std::int64_t kMostSummed = 24, kMostSummedRows = 3;
 
 /// The block of tiles from one on. None has fewer than a tile of the products has rows.
 MODELWHEEL_INLINE Range tiles_from(const WinogradPlan &plan, std::int64_t done) {
-  const std::int64_t left = plan.tiles - done;
+  const std::int64_t image = plan.tile_rows * plan.tile_columns;
+  const std::int64_t left = plan.reach == 0 ? plan.tiles - done : image - done % image;
   return {done, done + (left <= plan.block ? left : smaller_of(plan.block, left - kTallRows))};
 }
 
@@ -61,10 +66,10 @@ struct WinogradMemory {
 template <class T>
 constexpr WinogradMemory winograd_memory(const Convolution &c) {
   const WinogradPlan plan = winograd_plan<T>(c);
-  const std::int64_t tiles = smaller_of(plan.block, plan.tiles), depth = c.in_features;
+  const std::int64_t tiles = smaller_of(plan.block, plan.tiles), features = c.in_features;
   const std::int64_t width = widest_strip<T>(c, plan), columns = plan.tiles <= plan.block ? width : plan.columns;
-  return {plan.kinds * (depth * columns + kGap * columns / kLanes<T>), tiles * tile_step(plan.kinds, depth),
-          tiles * tile_step(plan.kinds, width), depth};
+  return {plan.kinds * (plan.depth * columns + kGap * columns / kLanes<T>),
+          (tiles + plan.reach) * tile_step(plan.kinds, features), tiles * tile_step(plan.kinds, width), features};
 }
 
 /// Bytes of scratch memory that convolve_winograd needs.
@@ -72,7 +77,7 @@ template <class T>
 constexpr std::size_t convolve_winograd_scratch(const Convolution &c) {
   const WinogradMemory m = winograd_memory<T>(c);
   return scratch_bytes<T>(m.filters) + scratch_bytes<T>(m.inputs) + scratch_bytes<T>(m.products) +
-         scratch_bytes<T>(m.zeros);
+         scratch_bytes<T>(m.zeros) + scratch_bytes<Segment>(winograd_axes(c).rows);
 }
 
 /// What all parts of a convolution need; W is its Tiling.
@@ -86,6 +91,8 @@ struct Winograd {
   const T *zeros;
   T *out, *filters, *inputs, *products;
   const Epilogue<T> *epilogue;
+  /// The inputs of each row of a window, from those of the first.
+  const Segment *segments;
 
   /// Element (0, 0) of the filters of a column.
   const T *filter(std::int64_t column) const {
@@ -120,14 +127,14 @@ MODELWHEEL_INLINE WinogradTile tile_at(const Winograd<T, W> &w, std::int64_t num
 }
 
 /// The tile after another; where windows have no gaps without divisions, which would take as long as a vector of its
-/// sums.
+/// sums. Where blocks have a reach, it goes on in the same image.
 template <class T, class W>
 MODELWHEEL_INLINE WinogradTile tile_after(const Winograd<T, W> &w, WinogradTile tile) {
   tile.x = next_output<W::kTile[1]>(w.axes.axis[1], tile.x);
   if (tile.x < w.plan.tile_columns * W::kTile[1]) return tile;
   tile.x = 0;
   tile.y = next_output<W::kTile[0]>(w.axes.axis[0], tile.y);
-  if (tile.y < w.plan.tile_rows * W::kTile[0]) return tile;
+  if (tile.y < w.plan.tile_rows * W::kTile[0] || w.plan.reach != 0) return tile;
   return {tile.image + 1, 0, 0};
 }
 
@@ -172,13 +179,15 @@ MODELWHEEL_NOINLINE WinogradPatch<T, W> patch_of(const Winograd<T, W> &w, const 
 /// Transforms the filters of a strip.
 template <class T, class W>
 MODELWHEEL_NOINLINE void winograd_filters(const Winograd<T, W> &w, const WinogradStrip &strip, T *to) {
-  const std::int64_t depth = w.c.in_features, plane = filters_step(depth, strip.width);
+  const std::int64_t features = w.c.in_features, plane = filters_step(w.plan.depth, strip.width);
   const std::int64_t step[2] = {w.axes.axis[0].tap_step, w.axes.axis[1].tap_step};
   // Whole lines of the cache at a time.
-  for (std::int64_t first = 0; first < strip.width; first += kPanel)
-    for (std::int64_t k = 0; k < depth; ++k)
-      for (std::int64_t j = first; j < smaller_of(first + kPanel, strip.width); j += kLanes<T>)
-        transform_filters<T, W>(w.filter(strip.first + j) + k * w.c.kernel_in, step, to + k * strip.width + j, plane);
+  for (std::int64_t row = 0; row < w.axes.rows; ++row, to += features * strip.width)
+    for (std::int64_t first = 0; first < strip.width; first += kPanel)
+      for (std::int64_t k = 0; k < features; ++k)
+        for (std::int64_t j = first; j < smaller_of(first + kPanel, strip.width); j += kLanes<T>)
+          transform_filters<T, W>(w.filter(strip.first + j) + row * w.axes.row_step + k * w.c.kernel_in, step,
+                                  to + k * strip.width + j, plane);
 }
 
 /// Transforms the inputs of a tile, whose element (i, j) begins at `at(i, j)`.
@@ -191,15 +200,24 @@ MODELWHEEL_INLINE void transform_patch(std::int64_t depth, const At &at, T *to) 
   }
 }
 
-/// Transforms the inputs of some tiles.
+/// Transforms the inputs of some tiles, and of as many as they reach. What the tile before the first reached is there
+/// already if it is in the same image.
 template <class T, class W>
-MODELWHEEL_NOINLINE void winograd_inputs(const Winograd<T, W> &w, Range tiles) {
+MODELWHEEL_NOINLINE void winograd_inputs(const Winograd<T, W> &w, Range before, Range tiles) {
   const Axis *axis = w.axes.axis;
   const std::int64_t depth = w.c.in_features, row = axis[0].in_step * axis[0].kernel_dilation;
-  const std::int64_t column = axis[1].in_step * axis[1].kernel_dilation;
+  const std::int64_t column = axis[1].in_step * axis[1].kernel_dilation, step = tile_step(W::kPatchSize, depth);
   T *to = w.inputs;
   WinogradTile tile = tile_at(w, tiles.begin);
-  for (std::int64_t left = length(tiles); left > 0; --left, tile = tile_after(w, tile)) {
+  std::int64_t left = length(tiles) + w.plan.reach;
+  if (w.plan.reach != 0 && length(before) > 0 && tile.image == tile_at(w, before.begin).image) {
+    const std::int64_t kept = w.plan.reach * step;
+    std::memmove(to, to + length(before) * step, static_cast<std::size_t>(kept) * sizeof(T));
+    to += kept;
+    left -= w.plan.reach;
+    tile.y += (w.axes.rows - 1) * w.axes.row_dilation;
+  }
+  for (; left > 0; --left, tile = tile_after(w, tile)) {
     if (is_inside(w, tile)) {
       const T *from = patch_start(w, tile);
       transform_patch<T, W>(depth, [&](int i, int j) { return from + i * row + j * column; }, to);
@@ -207,24 +225,27 @@ MODELWHEEL_NOINLINE void winograd_inputs(const Winograd<T, W> &w, Range tiles) {
       const WinogradPatch<T, W> patch = patch_of(w, tile);
       transform_patch<T, W>(depth, [&](int i, int j) { return patch.at[i][j]; }, to);
     }
-    to += tile_step(W::kPatchSize, depth);
+    to += step;
   }
 }
 
 /// The sums of a vector of columns of a tile without transforms.
 template <class T, class W>
-MODELWHEEL_NOINLINE void direct_sums(const Winograd<T, W> &w, const WinogradPatch<T, W> &patch, std::int64_t column,
+MODELWHEEL_NOINLINE void direct_sums(const Winograd<T, W> &w, WinogradTile tile, std::int64_t column,
                                      Vector<T> (&sum)[W::kTileSize][1]) {
   for (int p = 0; p < W::kTileSize; ++p) sum[p][0] = Vector<T>{};
-  for (int i = 0; i < W::kTaps[0]; ++i)
-    for (int j = 0; j < W::kTaps[1]; ++j) {
-      const T *filter = w.filter(column) + i * w.axes.axis[0].tap_step + j * w.axes.axis[1].tap_step;
-      for (std::int64_t k = 0; k < w.c.in_features; ++k) {
-        const Vector<T> right = load(filter + k * w.c.kernel_in);
-        for (int p = 0; p < W::kTileSize; ++p)
-          sum[p][0] += splat(patch.at[p / W::kTile[1] + i][p % W::kTile[1] + j][k]) * right;
+  for (std::int64_t row = 0; row < w.axes.rows; ++row, tile.y += w.axes.row_dilation) {
+    const WinogradPatch<T, W> patch = patch_of(w, tile);
+    for (int i = 0; i < W::kTaps[0]; ++i)
+      for (int j = 0; j < W::kTaps[1]; ++j) {
+        const T *filter = w.filter(column) + row * w.axes.row_step + i * w.axes.axis[0].tap_step;
+        for (std::int64_t k = 0; k < w.c.in_features; ++k) {
+          const Vector<T> right = load(filter + j * w.axes.axis[1].tap_step + k * w.c.kernel_in);
+          for (int p = 0; p < W::kTileSize; ++p)
+            sum[p][0] += splat(patch.at[p / W::kTile[1] + i][p % W::kTile[1] + j][k]) * right;
+        }
       }
-    }
+  }
 }
 
 /// Puts the neighbour in place of outputs past the end.
@@ -259,7 +280,7 @@ MODELWHEEL_NOINLINE bool write_tiles(const Winograd<T, W> &w, const WinogradStri
       transform_products<T, W>(from + j, plane, sum);
       if constexpr (Careful) {
         Vector<T> direct[W::kTileSize][1];
-        direct_sums(w, patch_of(w, tile), strip.first + j, direct);
+        direct_sums(w, tile, strip.first + j, direct);
         for (int p = 0; p < W::kTileSize; ++p)
           sum[p][0] = sum[p][0] - sum[p][0] == Vector<T>{} ? sum[p][0] : direct[p][0];
       }
@@ -285,6 +306,7 @@ MODELWHEEL_NOINLINE bool write_tiles(const Winograd<T, W> &w, const WinogradStri
 constexpr GemmUses winograd_uses() {
   GemmUses uses{};
   for (bool (&strip)[kRunTiles] : uses.strip[0]) strip[kWholeTiles] = strip[kShorterTiles] = true;
+  uses.strip[0][0][kShorterTiles] = false;
   return uses;
 }
 inline constexpr GemmUses kWinogradUses = winograd_uses();
@@ -292,39 +314,44 @@ inline constexpr GemmUses kWinogradUses = winograd_uses();
 template <class T>
 struct WinogradCalls {
   static MODELWHEEL_INLINE void strip(int, int vectors, int tiles, const Strip<T> &strip, const Run<T> &run) {
-    call_strip<T, kLanes<T>, kWinogradUses>(vectors, tiles, strip, run);
+    call_strip<T, kLanes<T>, kWinogradUses>(vectors, vectors == 1 ? kWholeTiles : tiles, strip, run);
   }
 };
 
-/// The products of a strip of one kind, by tiles of so many rows, the last of which overlaps the one before. Sums of up
-/// to kMostSummed products are added to each other.
+/// The products of a strip of one kind, by tiles of so many rows, the last of which overlaps the one before. Sums of
+/// some products are added to each other.
 template <class T, int Vectors, int Rows>
 MODELWHEEL_NOINLINE void strip_of_short_sums(const Strip<T> &given, const Run<T> &all) {
   constexpr int kBases = (Rows + kRowsOfBase - 1) / kRowsOfBase;
   const Strip<T> strip = given;
   const Run<T> run = all;
+  const std::int64_t most = kMostSummed * smaller_of(std::int64_t{strip.num_segments}, kMostSummedRows);
+  const std::int64_t summed = divide_up(strip.depth, divide_up(strip.depth, most));
   for (std::int64_t done = 0; done < run.rows; done += Rows) {
     const std::int64_t first = smaller_of(done, run.rows - Rows);
     const T *base[kBases], *rhs = strip.rhs;
-    MODELWHEEL_UNROLL
-    for (int b = 0; b < kBases; ++b) base[b] = run.lhs + (first + kRowsOfBase * b) * run.lhs_step;
     T *const out = run.out + first * run.out_step;
-    for (std::int64_t left = strip.depth; left > 0; left -= kMostSummed) {
-      Vector<T> sum[Rows][Vectors] = {};
-      for (std::int64_t k = smaller_of(left, kMostSummed); k > 0; --k, rhs += strip.rhs_step) {
-        add_run<T, kLanes<T>, Vectors, Rows>(base, run.lhs_step, rhs, strip.panel, strip.rhs_last, sum);
-        MODELWHEEL_UNROLL
-        for (int b = 0; b < kBases; ++b) {
-          ++base[b];
-          keep_apart(base[b]);
-        }
-      }
+    for (const Segment *segment = strip.segments; segment != strip.segments + strip.num_segments; ++segment) {
       MODELWHEEL_UNROLL
-      for (int i = 0; i < Rows; ++i) {
+      for (int b = 0; b < kBases; ++b) base[b] = run.lhs + segment->lhs + (first + kRowsOfBase * b) * run.lhs_step;
+      for (std::int64_t left = strip.depth; left > 0; left -= summed) {
+        Vector<T> sum[Rows][Vectors] = {};
+        for (std::int64_t k = smaller_of(left, summed); k > 0; --k, rhs += strip.rhs_step) {
+          add_run<T, kLanes<T>, Vectors, Rows>(base, run.lhs_step, rhs, strip.panel, strip.rhs_last, sum);
+          MODELWHEEL_UNROLL
+          for (int b = 0; b < kBases; ++b) {
+            ++base[b];
+            keep_apart(base[b]);
+          }
+        }
+        const bool is_first = segment == strip.segments && left == strip.depth;
         MODELWHEEL_UNROLL
-        for (int j = 0; j < Vectors; ++j) {
-          T *const to = out + i * run.out_step + j * kLanes<T>;
-          store(to, left == strip.depth ? sum[i][j] : load(to) + sum[i][j]);
+        for (int i = 0; i < Rows; ++i) {
+          MODELWHEEL_UNROLL
+          for (int j = 0; j < Vectors; ++j) {
+            T *const to = out + i * run.out_step + j * kLanes<T>;
+            store(to, is_first ? sum[i][j] : load(to) + sum[i][j]);
+          }
         }
       }
     }
@@ -343,12 +370,11 @@ MODELWHEEL_INLINE void short_sums(int vectors, const Strip<T> &strip, const Run<
 /// A strip of some tiles.
 template <class T, class W>
 void winograd_strip(const Winograd<T, W> &w, const WinogradStrip &strip, const T *filters, Range tiles) {
-  const std::int64_t depth = w.c.in_features;
+  const std::int64_t depth = w.c.in_features, rows = w.axes.rows;
   const std::int64_t last = strip.width - kLanes<T>;
   const int vectors = static_cast<int>(strip.width / kLanes<T>);
-  const Segment all{0, 0};
   for (int p = 0; p < W::kPatchSize; ++p) {
-    const Strip<T> right{&all,        1,       depth, 1,    filters + p * filters_step(depth, strip.width),
+    const Strip<T> right{w.segments,  rows,    depth, 1,    filters + p * filters_step(w.plan.depth, strip.width),
                          strip.width, true,    false, last, kPanel,
                          last,        nullptr, 0};
     const Run<T> run{w.inputs + p * kind_step(depth), tile_step(W::kPatchSize, depth),
@@ -365,7 +391,7 @@ void winograd_strip(const Winograd<T, W> &w, const WinogradStrip &strip, const T
 template <class T, class W>
 void winograd_strips(const Winograd<T, W> &w, Range columns) {
   const Range all{0, w.plan.tiles};
-  if (columns.begin == 0) winograd_inputs(w, all);
+  if (columns.begin == 0) winograd_inputs(w, {0, 0}, all);
   for (std::int64_t j = columns.begin; j < columns.end;) {
     const WinogradStrip strip = strip_from<T>(j, columns.end);
     winograd_filters(w, strip, w.filters);
@@ -381,17 +407,18 @@ void winograd_columns(const Winograd<T, W> &w, Range columns) {
   for (std::int64_t j = columns.begin; j < columns.end;) {
     const WinogradStrip strip = strip_from<T>(j, columns.end);
     winograd_filters(w, strip, to);
-    to += W::kPatchSize * filters_step(w.c.in_features, strip.width);
+    to += W::kPatchSize * filters_step(w.plan.depth, strip.width);
     j += strip.width;
   }
   for (Range tiles{0, 0}; tiles.end < w.plan.tiles;) {
+    const Range before = tiles;
     tiles = tiles_from(w.plan, tiles.end);
-    winograd_inputs(w, tiles);
+    winograd_inputs(w, before, tiles);
     const T *filters = w.filters;
     for (std::int64_t j = columns.begin; j < columns.end;) {
       const WinogradStrip strip = strip_from<T>(j, columns.end);
       winograd_strip(w, strip, filters, tiles);
-      filters += W::kPatchSize * filters_step(w.c.in_features, strip.width);
+      filters += W::kPatchSize * filters_step(w.plan.depth, strip.width);
       j += strip.width;
     }
   }
@@ -407,7 +434,11 @@ MODELWHEEL_NOINLINE void convolve_winograd(const Convolution &c, const T *in, co
   T *const products = scratch.take<T>(m.products), *const zeros = scratch.take<T>(m.zeros);
   std::memset(zeros, 0, static_cast<std::size_t>(m.zeros) * sizeof(T));
   const WinogradPlan plan = winograd_plan<T>(c);
-  const Winograd<T, W> w{c, winograd_axes(c), plan, in, kernel, zeros, out, filters, inputs, products, epilogue};
+  const WinogradAxes axes = winograd_axes(c);
+  Segment *const segments = scratch.take<Segment>(axes.rows);
+  const std::int64_t row = axes.row_dilation * plan.tile_columns * tile_step(W::kPatchSize, c.in_features);
+  for (std::int64_t i = 0; i < axes.rows; ++i) segments[i] = {i * row, 0};
+  const Winograd<T, W> w{c, axes, plan, in, kernel, zeros, out, filters, inputs, products, epilogue, segments};
   const bool at_once = plan.tiles <= plan.block;
   for (std::int64_t j = 0; j < c.out_features; j += plan.columns) {
     const Range columns{j, smaller_of(j + plan.columns, c.out_features)};
@@ -446,7 +477,8 @@ struct WinogradMethod : ConvolutionMethod {
 
   template <class T>
   static constexpr std::int64_t unit(const Convolution &c) {
-    return tile_side(c.kernel_size[0]) * c.kernel_dilation[0];
+    const bool along_first = c.rank == 1 || W::kTaps[0] != 1 || winograd_axes(c).swapped;
+    return along_first ? tile_side(c.kernel_size[0]) * c.kernel_dilation[0] : 1;
   }
 
   template <class T>

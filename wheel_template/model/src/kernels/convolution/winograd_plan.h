@@ -17,12 +17,30 @@ inline constexpr std::int64_t kMaxFeatures = 1024;
 
 /// The two axes of the windows, the first of which a convolution along a line lacks.
 struct WinogradAxes {
+  /// Of windows whose rows are transformed by themselves, the first has one tap.
   Axis axis[2];
+  /// Rows of a window that are transformed by themselves and added up as further features are, how far apart they are,
+  /// and their taps in the kernel.
+  std::int64_t rows, row_dilation, row_step;
+  /// Whether the first axis is the second of the convolution, along which there are no transforms for its windows.
+  bool swapped;
 };
+
+/// Whether there are transforms along one axis for so many taps.
+constexpr bool has_transform(std::int64_t taps) { return taps == 3 || taps == 5; }
 
 constexpr WinogradAxes winograd_axes(const Convolution &c) {
   const Axes axes = axes_of(c);
-  WinogradAxes two{{axes.axis[kAxes - 2], axes.axis[kAxes - 1]}};
+  const Axis &above = axes.axis[kAxes - 2], &along = axes.axis[kAxes - 1];
+  WinogradAxes two{{above, along}, 1, 1, 0, false};
+  if (!has_transform(along.kernel_size) && has_transform(above.kernel_size)) two = {{along, above}, 1, 1, 0, true};
+  Axis &first = two.axis[0];
+  if (first.kernel_size != 3 || two.axis[1].kernel_size != 3) {
+    two.rows = first.kernel_size;
+    two.row_dilation = first.kernel_dilation;
+    two.row_step = first.tap_step;
+    first.kernel_size = 1;
+  }
   for (Axis &axis : two.axis)
     if (axis.kernel_size == 1) axis.kernel_dilation = 1;
   return two;
@@ -41,7 +59,12 @@ struct WinogradPlan {
   std::int64_t kinds;
   /// Tiles of outputs along the axes of an image, and of all images.
   std::int64_t tile_rows, tile_columns, tiles;
-  /// Columns whose filters are transformed together, in whole panels, and most tiles of a block.
+  /// Numbers that are added up for each product: of all features, in all rows that are transformed by themselves.
+  std::int64_t depth;
+  /// Tiles after those of a block, in whose place the last rows of its windows begin.
+  std::int64_t reach;
+  /// Columns whose filters are transformed together, in whole panels, and most tiles of a block. Where it has a reach,
+  /// a block is in one image.
   std::int64_t columns, block;
 };
 
@@ -54,23 +77,31 @@ constexpr WinogradPlan winograd_plan(const Convolution &c) {
   plan.tile_rows = tiles_along(row);
   plan.tile_columns = tiles_along(column);
   plan.tiles = c.batch * plan.tile_rows * plan.tile_columns;
-  const std::int64_t size = plan.kinds * static_cast<std::int64_t>(sizeof(T)), depth = c.in_features;
+  plan.depth = c.in_features * axes.rows;
+  plan.reach = (axes.rows - 1) * axes.row_dilation * plan.tile_columns;
+  const std::int64_t size = plan.kinds * static_cast<std::int64_t>(sizeof(T)), features = c.in_features;
   const std::int64_t panels = divide_up(c.out_features, kPanel);
-  const std::int64_t fitting = larger_of(kFiltersBytes / (size * depth * kPanel), std::int64_t{1});
+  const std::int64_t fitting = larger_of(kFiltersBytes / (size * plan.depth * kPanel), std::int64_t{1});
   plan.columns = divide_up(panels, divide_up(panels, fitting)) * kPanel;
   // Inputs of all tiles are transformed once for all blocks of columns.
-  const std::int64_t bytes = plan.tiles * depth * size;
+  const std::int64_t image = plan.reach == 0 ? plan.tiles : plan.tile_rows * plan.tile_columns;
+  const std::int64_t bytes = (image + plan.reach) * features * size;
   const std::int64_t limit = plan.columns < c.out_features ? kFiltersBytes : kInputsBytes;
-  // Two tiles of a product at least, see tiles_from.
-  const std::int64_t together = larger_of(kInputsBytes / (size * depth) / kTallRows, std::int64_t{2}) * kTallRows;
-  plan.block = bytes <= limit ? plan.tiles : together;
+  // Two tiles of a product at least, see tiles_from; and what is kept of one block for the next is at most a half.
+  const std::int64_t fewest = larger_of(std::int64_t{2 * kTallRows}, plan.reach);
+  const std::int64_t together = larger_of(kInputsBytes / (size * features) / kTallRows * kTallRows, fewest);
+  plan.block = bytes <= limit ? image : smaller_of(together, image);
   return plan;
 }
 
 /// Whether there are transforms for windows of so many taps along both axes whose errors are about as large as those of
-/// the definition's sums in order. Along one axis, these sums must be long enough.
-constexpr bool has_transforms(std::int64_t rows, std::int64_t columns, std::int64_t features) {
-  return rows == 3 ? columns == 3 : rows == 1 && (columns == 3 || columns == 5) && features >= kWinogradLineFeatures;
+/// the definition's sums in order. Along one axis, these sums must be long enough, the more so where much of the
+/// windows is padding.
+constexpr bool has_transforms(const WinogradAxes &axes, std::int64_t features) {
+  if (axes.axis[0].kernel_size == 3) return true;
+  const Axis &line = axes.axis[1];
+  const std::int64_t fewest = line.in_size < 3 * line.kernel_size * line.kernel_dilation ? 2 : 1;
+  return has_transform(line.kernel_size) && features * axes.rows >= fewest * kWinogradLineFeatures;
 }
 
 /// Whether convolve_winograd can compute it.
@@ -82,8 +113,9 @@ constexpr bool fits_winograd(const Convolution &c) {
   const WinogradAxes axes = winograd_axes(c);
   for (const Axis &axis : axes.axis)
     if (axis.stride != 1 || axis.base_dilation != 1) return false;
-  return has_transforms(axes.axis[0].kernel_size, axes.axis[1].kernel_size, c.in_features) &&
-         winograd_plan<T>(c).tiles >= kTallRows;
+  if (axes.rows < 1 || !has_transforms(axes, c.in_features)) return false;
+  const WinogradPlan plan = winograd_plan<T>(c);
+  return (plan.reach == 0 ? plan.tiles : plan.tile_rows * plan.tile_columns) >= kTallRows;
 }
 
 /// Products of vectors that take as long as transforming a vector of filters, of inputs, or of products of 4 x 4
@@ -102,13 +134,13 @@ constexpr bool prefers_winograd(const Convolution &c) {
   if (c.of_transforms) return true;
   // For each vector of columns and feature of the input.
   const WinogradPlan plan = winograd_plan<T>(image);
+  const WinogradAxes axes = winograd_axes(c);
   const std::int64_t tiles = plan.tiles, cost = transform_cost(plan);
   // Many weights come from further away.
-  const std::int64_t filters = plan.columns < c.out_features ? 2 * cost : cost;
-  const std::int64_t transforms = tiles * cost / c.out_features + tiles * cost / c.in_features;
-  const std::int64_t products = divide_up(tiles, kRunRows) * kRunRows * plan.kinds;
-  std::int64_t direct = 1;
-  const WinogradAxes axes = winograd_axes(c);
+  const std::int64_t filters = (plan.columns < c.out_features ? 2 * cost : cost) * axes.rows;
+  const std::int64_t transforms = (tiles + plan.reach) * cost / c.out_features + tiles * cost / c.in_features;
+  const std::int64_t products = divide_up(tiles, kRunRows) * kRunRows * plan.kinds * axes.rows;
+  std::int64_t direct = axes.rows;
   for (const Axis &axis : axes.axis) direct *= axis.out_size * axis.kernel_size;
   return 50 * direct >= 51 * (products + transforms + filters);
 }
@@ -127,8 +159,9 @@ constexpr std::int64_t winograd_cost(const Convolution &c, std::int64_t rows, st
   Convolution part = c;
   part.out_size[0] = rows;
   const WinogradPlan plan = winograd_plan<T>(part);
-  return plan.kinds * plan.tiles * c.in_features * columns +
-         transform_cost(plan) * (plan.tiles * c.in_features + c.in_features * columns + plan.tiles * columns);
+  return plan.kinds * plan.tiles * plan.depth * columns +
+         transform_cost(plan) *
+             ((plan.tiles + plan.reach) * c.in_features + plan.depth * columns + plan.tiles * columns);
 }
 
 }  // namespace modelwheel::MODELWHEEL_LEVEL
