@@ -320,6 +320,26 @@ def _wide_result(columns: int) -> Slice:
     return part(Y, 0, 4096 * columns * 4)
 
 
+@pytest.mark.parametrize(("wide", "lengths"), [(128, [3, 1, 1]), (2048, [1, 1, 1, 1, 1])])
+def test_long_sequences_are_divided_where_the_least_is_between(
+    wide: int, lengths: list[int]
+) -> None:
+    """And where weights fill the cache. The rest are matrices, which know no rows of images."""
+    inner = part(A, 2 * INNER, 32 * INNER)
+    images = _at(part(X, 0, INNER), 1, 64, 64, 64)
+    first = _filter()
+    steps = [first.model_copy(update={"inputs": {**first.inputs, "input": images}})]
+    for number in range(2):
+        last = part(Y, 0, INNER) if number else part(A, 40 * INNER, INNER)
+        rows = part(A, 40 * INNER, INNER) if number else FILTERED
+        matrices = _weights(64, wide, number=3), _weights(wide, 64, number=4)
+        steps += [
+            dot(_at(rows, 4096, 64), matrices[0], _at(inner, 4096, wide)),
+            dot(_at(inner, 4096, wide), matrices[1], _at(last, 4096, 64)),
+        ]
+    assert _lengths(steps, part(Y, 0, INNER)) == lengths
+
+
 def test_weights_are_not_read_again_for_images_that_are_smaller() -> None:
     assert _lengths(_wide(8, 64, 8, 8, 64)) == [3]
     assert _lengths(_wide(8 * 8 + 1, 64, 8, 8, 64), _wide_result(8 * 8 + 1)) == [2, 1]

@@ -9,7 +9,8 @@ of depthwise convolutions and products with few columns do little arithmetic for
 some rows of an image at a time, and only those rows are kept.
 
 When: nothing else reads what is between them, which is more than 1 MB. With 0.6 MB strips gain nothing, with more MobileNetV2
-takes 1 / 1.47 of the time (docs/experiments/layers.md). Not where a kernel transforms a whole image.
+takes 1 / 1.47 of the time (docs/experiments/layers.md). Not where a kernel transforms a whole image. At most four together, whose
+weights stay in the cache too: longer sequences are divided where the least is between.
 
 Bits: the same; the same kernels compute the same sums.
 """
@@ -33,13 +34,12 @@ _MIN_BETWEEN_BYTES = 1024 * 1024
 """Smaller results stay in the second-level cache by themselves."""
 _MAX_WEIGHT_BYTES = 256 * 1024
 """More weights would not stay in the cache beside the results, and every strip reads them again."""
+_MAX_LAYERS = 4
+"""With more, fewer rows of each are in the cache."""
 _MIN_FEATURES = 8
 """With fewer, products take other kernels, which need many rows."""
-_TRANSFORMED = {
-    (3, 3): WIDEST_LANES,
-    **dict.fromkeys(((3,), (1, 3), (5,), (1, 5)), THRESHOLDS.winograd_line_features),
-}
-"""Windows of convolutions that are computed by transforms, with the fewest features of their inputs."""
+_TRANSFORMED = (3, 5)
+"""Taps along an axis that are computed by transforms."""
 _ROW = ops.Window(
     size=1, stride=1, pad_low=0, pad_high=0, kernel_dilation=1, base_dilation=1, reversed=False
 )
@@ -87,7 +87,7 @@ def _chain(graph: Graph, region: Region, results: frozenset[Value]) -> int:
     nodes = list(region.nodes)
     position = chains = 0
     while position < len(nodes):
-        layers = _longest_chain(_convolutions(_linked(nodes[position:], results)), results)
+        layers = _first_chain(_convolutions(_linked(nodes[position:], results)), results)
         if layers:
             _join(graph, layers)
             chains += 1
@@ -271,9 +271,13 @@ def _is_transformed(layer: _Layer) -> bool:
     columns = layer.out.shape[op.output_axes.feature]
     if op.feature_groups != 1:
         return False
-    fewest = _TRANSFORMED.get(tuple(w.size for w in op.windows))
-    if fewest is not None and features >= fewest and columns % THRESHOLDS.panel == 0:
-        return all(w.stride == 1 for w in op.windows)
+    taps = [window.size for window in op.windows]
+    lines = [count for count in taps if count in _TRANSFORMED]
+    if lines and len(taps) < 3 and columns % THRESHOLDS.panel == 0:
+        sums = features * math.prod(taps) // lines[-1]
+        fewest = 0 if taps == [3, 3] else THRESHOLDS.winograd_line_features
+        if features >= WIDEST_LANES and sums >= fewest:
+            return all(w.stride == 1 for w in op.windows)
     *rows, line = op.windows
     taps, rest = divmod(line.size, line.stride)
     sums = math.prod(w.size for w in rows) * features * line.stride * (taps // THRESHOLDS.sub_taps)
@@ -311,13 +315,30 @@ def _is_joint(before: _Layer, after: _Layer) -> bool:
 # --- where the result is ------------------------------------------------------------------------------
 
 
-def _longest_chain(layers: Sequence[_Layer], results: frozenset[Value]) -> Sequence[_Layer]:
-    """The first layers that can be computed together; empty if no two can."""
-    for count in range(len(layers), 1, -1):
-        chain = layers[:count]
-        if all(_is_joint(*two) for two in pairwise(chain)) and _is_apart(chain, results):
-            return chain
+def _first_chain(layers: Sequence[_Layer], results: frozenset[Value]) -> Sequence[_Layer]:
+    """The first layers that are computed together; empty if no two are."""
+    joint = next((n for n, two in enumerate(pairwise(layers), 1) if not _is_joint(*two)), None)
+    for count in range(_first_of(layers[:joint]), 1, -1):
+        if _is_apart(layers[:count], results):
+            return layers[:count]
     return ()
+
+
+def _first_of(layers: Sequence[_Layer]) -> int:
+    """How many layers are together first, if the least is between those that are not."""
+    # Bytes between those from each layer on, and how many are together first.
+    best: list[tuple[int, int]] = [(0, 0)]
+    for first in reversed(range(len(layers))):
+        options = []
+        for count in range(1, min(_MAX_LAYERS, len(layers) - first) + 1):
+            chain = layers[first : first + count]
+            if count > 1 and sum(one.kernel.slice.size for one in chain) > _MAX_WEIGHT_BYTES:
+                break
+            is_last = first + count == len(layers)
+            between = 0 if is_last else chain[-1].out.slice.size
+            options.append((between + best[-count][0], count))
+        best.append(min(options, key=lambda option: (option[0], -option[1])))
+    return best[-1][1]
 
 
 def _is_apart(layers: Sequence[_Layer], results: frozenset[Value]) -> bool:
