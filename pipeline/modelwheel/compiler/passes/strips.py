@@ -271,11 +271,11 @@ def _is_transformed(layer: _Layer) -> bool:
     columns = layer.out.shape[op.output_axes.feature]
     if op.feature_groups != 1:
         return False
-    taps = [window.size for window in op.windows]
-    lines = [count for count in taps if count in _TRANSFORMED]
-    if lines and len(taps) < 3 and columns % THRESHOLDS.panel == 0:
-        sums = features * math.prod(taps) // lines[-1]
-        fewest = 0 if taps == [3, 3] else THRESHOLDS.winograd_line_features
+    sizes = [window.size for window in op.windows]
+    lines = [size for size in sizes if size in _TRANSFORMED]
+    if lines and len(sizes) < 3 and columns % THRESHOLDS.panel == 0:
+        sums = features * math.prod(sizes) // lines[-1]
+        fewest = 0 if sizes == [3, 3] else THRESHOLDS.winograd_line_features
         if features >= WIDEST_LANES and sums >= fewest:
             return all(w.stride == 1 for w in op.windows)
     *rows, line = op.windows
