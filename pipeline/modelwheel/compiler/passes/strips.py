@@ -273,10 +273,10 @@ def _is_transformed(layer: _Layer) -> bool:
         return False
     sizes = [window.size for window in op.windows]
     lines = [size for size in sizes if size in _TRANSFORMED]
-    if lines and len(sizes) < 3 and columns % THRESHOLDS.panel == 0:
+    if lines and len(sizes) < 3:
         sums = features * math.prod(sizes) // lines[-1]
         fewest = 0 if sizes == [3, 3] else THRESHOLDS.winograd_line_features
-        if features >= WIDEST_LANES and sums >= fewest:
+        if min(features, columns) >= WIDEST_LANES and sums >= fewest:
             return all(w.stride == 1 for w in op.windows)
     *rows, line = op.windows
     taps, rest = divmod(line.size, line.stride)

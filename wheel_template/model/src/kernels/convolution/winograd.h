@@ -21,9 +21,11 @@ namespace modelwheel::MODELWHEEL_LEVEL {
 /// Elements between what is written together: at steps of powers of two, it would be in one set of the cache.
 inline constexpr std::int64_t kGap = 16;
 
-/// Most products that are added in order where sums are short, see Tiling: with more rows of a window, the sums of the
-/// definition are longer too.
-inline constexpr std::int64_t kMostSummed = 24, kMostSummedRows = 3;
+/// Most products that are added in order where sums are short, see Tiling, of so many: the longer the sums of the
+/// definition, the larger are their errors.
+constexpr std::int64_t most_summed(std::int64_t depth) {
+  return depth < 128 ? 16 : 24 * smaller_of(depth / 64, std::int64_t{3});
+}
 
 /// The block of tiles from one on. None has fewer than a tile of the products has rows.
 MODELWHEEL_INLINE Range tiles_from(const WinogradPlan &plan, std::int64_t done) {
@@ -37,11 +39,11 @@ struct WinogradStrip {
   std::int64_t first, width;
 };
 
-/// The strip of products from a column on, of those that end before `end`.
+/// The strip of products from a column on, of those that end before `end`: a single vector may begin before.
 template <class T>
 MODELWHEEL_INLINE constexpr WinogradStrip strip_from(std::int64_t column, std::int64_t end) {
-  const Columns columns = run_columns<T, kLanes<T>>(0, end - column);
-  return {column, columns.last + kLanes<T>};
+  const Columns columns = run_columns<T, kLanes<T>>(column, end);
+  return {columns.first, columns.last + kLanes<T>};
 }
 
 /// Columns of the widest strip: the first of a block of columns, or of the last one.
@@ -185,9 +187,11 @@ MODELWHEEL_NOINLINE void winograd_filters(const Winograd<T, W> &w, const Winogra
   for (std::int64_t row = 0; row < w.axes.rows; ++row, to += features * strip.width)
     for (std::int64_t first = 0; first < strip.width; first += kPanel)
       for (std::int64_t k = 0; k < features; ++k)
-        for (std::int64_t j = first; j < smaller_of(first + kPanel, strip.width); j += kLanes<T>)
+        for (std::int64_t next = first; next < smaller_of(first + kPanel, strip.width); next += kLanes<T>) {
+          const std::int64_t j = smaller_of(next, strip.width - kLanes<T>);
           transform_filters<T, W>(w.filter(strip.first + j) + row * w.axes.row_step + k * w.c.kernel_in, step,
                                   to + k * strip.width + j, plane);
+        }
 }
 
 /// Transforms the inputs of a tile, whose element (i, j) begins at `at(i, j)`.
@@ -275,7 +279,8 @@ MODELWHEEL_NOINLINE bool write_tiles(const Winograd<T, W> &w, const WinogradStri
     T *const start = w.out + tile.image * w.c.out_batch + tile.y * axis[0].out_step + tile.x * axis[1].out_step;
     const std::int64_t row = below ? axis[0].kernel_dilation * axis[0].out_step : 0;
     const std::int64_t column = right ? axis[1].kernel_dilation * axis[1].out_step : 0;
-    for (std::int64_t j = 0; is_output && j < strip.width; j += kLanes<T>) {
+    for (std::int64_t next = 0; is_output && next < strip.width; next += kLanes<T>) {
+      const std::int64_t j = smaller_of(next, strip.width - kLanes<T>);
       Vector<T> sum[W::kTileSize][1];
       transform_products<T, W>(from + j, plane, sum);
       if constexpr (Careful) {
@@ -325,7 +330,7 @@ MODELWHEEL_NOINLINE void strip_of_short_sums(const Strip<T> &given, const Run<T>
   constexpr int kBases = (Rows + kRowsOfBase - 1) / kRowsOfBase;
   const Strip<T> strip = given;
   const Run<T> run = all;
-  const std::int64_t most = kMostSummed * smaller_of(std::int64_t{strip.num_segments}, kMostSummedRows);
+  const std::int64_t most = most_summed(strip.depth * strip.num_segments);
   const std::int64_t summed = divide_up(strip.depth, divide_up(strip.depth, most));
   for (std::int64_t done = 0; done < run.rows; done += Rows) {
     const std::int64_t first = smaller_of(done, run.rows - Rows);
@@ -347,11 +352,13 @@ MODELWHEEL_NOINLINE void strip_of_short_sums(const Strip<T> &given, const Run<T>
         const bool is_first = segment == strip.segments && left == strip.depth;
         MODELWHEEL_UNROLL
         for (int i = 0; i < Rows; ++i) {
+          T *const to = out + i * run.out_step;
+          // The last vector may overlap the one before, so that all are read before one is written.
           MODELWHEEL_UNROLL
-          for (int j = 0; j < Vectors; ++j) {
-            T *const to = out + i * run.out_step + j * kLanes<T>;
-            store(to, is_first ? sum[i][j] : load(to) + sum[i][j]);
-          }
+          for (int j = 0; j < Vectors && !is_first; ++j)
+            sum[i][j] += load(to + (j + 1 < Vectors ? j * kLanes<T> : strip.last));
+          MODELWHEEL_UNROLL
+          for (int j = 0; j < Vectors; ++j) store(to + (j + 1 < Vectors ? j * kLanes<T> : strip.last), sum[i][j]);
         }
       }
     }
@@ -372,7 +379,7 @@ template <class T, class W>
 void winograd_strip(const Winograd<T, W> &w, const WinogradStrip &strip, const T *filters, Range tiles) {
   const std::int64_t depth = w.c.in_features, rows = w.axes.rows;
   const std::int64_t last = strip.width - kLanes<T>;
-  const int vectors = static_cast<int>(strip.width / kLanes<T>);
+  const int vectors = static_cast<int>(divide_up(strip.width, kLanes<T>));
   for (int p = 0; p < W::kPatchSize; ++p) {
     const Strip<T> right{w.segments,  rows,    depth, 1,    filters + p * filters_step(w.plan.depth, strip.width),
                          strip.width, true,    false, last, kPanel,
@@ -396,7 +403,7 @@ void winograd_strips(const Winograd<T, W> &w, Range columns) {
     const WinogradStrip strip = strip_from<T>(j, columns.end);
     winograd_filters(w, strip, w.filters);
     winograd_strip(w, strip, w.filters, all);
-    j += strip.width;
+    j = strip.first + strip.width;
   }
 }
 
@@ -408,7 +415,7 @@ void winograd_columns(const Winograd<T, W> &w, Range columns) {
     const WinogradStrip strip = strip_from<T>(j, columns.end);
     winograd_filters(w, strip, to);
     to += W::kPatchSize * filters_step(w.plan.depth, strip.width);
-    j += strip.width;
+    j = strip.first + strip.width;
   }
   for (Range tiles{0, 0}; tiles.end < w.plan.tiles;) {
     const Range before = tiles;
@@ -419,7 +426,7 @@ void winograd_columns(const Winograd<T, W> &w, Range columns) {
       const WinogradStrip strip = strip_from<T>(j, columns.end);
       winograd_strip(w, strip, filters, tiles);
       filters += W::kPatchSize * filters_step(w.plan.depth, strip.width);
-      j += strip.width;
+      j = strip.first + strip.width;
     }
   }
 }

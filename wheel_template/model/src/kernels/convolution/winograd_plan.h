@@ -109,12 +109,15 @@ template <class T>
 constexpr bool fits_winograd(const Convolution &c) {
   const bool is_dense = c.groups == 1 && c.in_feature == 1 && c.kernel_out == 1 && c.out_feature == 1;
   if (!kHasGemm<T> || sizeof(T) != sizeof(float) || !is_dense || (c.rank != 1 && c.rank != 2)) return false;
-  if (c.in_features < kLanes<T> || c.out_features == 0 || c.out_features % kPanel != 0) return false;
+  if (c.in_features < kLanes<T> || c.out_features < kLanes<T>) return false;
+  if (c.panel != 0 && c.out_features % kPanel != 0) return false;
   const WinogradAxes axes = winograd_axes(c);
   for (const Axis &axis : axes.axis)
     if (axis.stride != 1 || axis.base_dilation != 1) return false;
   if (axes.rows < 1 || !has_transforms(axes, c.in_features)) return false;
   const WinogradPlan plan = winograd_plan<T>(c);
+  const std::int64_t rest = c.out_features % plan.columns;
+  if (rest != 0 && rest < kLanes<T>) return false;
   return (plan.reach == 0 ? plan.tiles : plan.tile_rows * plan.tile_columns) >= kTallRows;
 }
 
@@ -142,6 +145,7 @@ constexpr bool prefers_winograd(const Convolution &c) {
   const std::int64_t products = divide_up(tiles, kRunRows) * kRunRows * plan.kinds * axes.rows;
   std::int64_t direct = axes.rows;
   for (const Axis &axis : axes.axis) direct *= axis.out_size * axis.kernel_size;
+  // Columns that fill no whole vectors slow both methods down.
   return 50 * direct >= 51 * (products + transforms + filters);
 }
 
