@@ -68,7 +68,7 @@ def _write(graph: Graph, values: KernelValues, kernel: Node) -> bool:
 
 
 def _behind_columns(node: Instruction) -> Instruction:
-    """What is scaled and shifted by a value for each column until it is a value."""
+    """The value that an instruction scales and shifts by a number for each column."""
     while node.opcode in ("multiply", "add"):
         values = [operand for operand in node.operands if operand.opcode != "broadcast"]
         if len(values) != 1:
@@ -234,7 +234,7 @@ class _Concatenation:
         return node
 
     def _follows(self, columns: Columns) -> list[tuple[str, Operand]]:
-        """What the fusion does to some of the columns."""
+        """The parts that follow in some of the columns, from the first of these on."""
         parts = []
         for name, part in self.follows:
             assert isinstance(part, Operand)
