@@ -318,8 +318,9 @@ inline constexpr GemmUses kWinogradUses = winograd_uses();
 
 template <class T>
 struct WinogradCalls {
-  static MODELWHEEL_INLINE void strip(int, int vectors, int tiles, const Strip<T> &strip, const Run<T> &run) {
-    call_strip<T, kLanes<T>, kWinogradUses>(vectors, vectors == 1 ? kWholeTiles : tiles, strip, run);
+  static MODELWHEEL_INLINE void strip(int, int vectors, int, const Strip<T> &strip, const Run<T> &run) {
+    const bool shorter = vectors > 1 && shorter_tiles(run.rows) > 0;
+    call_strip<T, kLanes<T>, kWinogradUses>(vectors, shorter ? kShorterTiles : kWholeTiles, strip, run);
   }
 };
 

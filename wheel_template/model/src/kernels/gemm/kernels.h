@@ -28,8 +28,8 @@ inline constexpr int kRowVectors = 8;
 inline constexpr int kRunRows = kVectorRegisters == 32 ? 8 : 6;
 inline constexpr int kMostRunVectors = kVectorRegisters == 32 ? 3 : 2;
 /// How a strip of a run is computed: in tiles as high as possible, the same while later results are fetched, or with
-/// last tiles that have one row less. Of one vector, all tiles may be one row shorter than possible, or two, ...: those
-/// have the numbers from kShorterTiles on.
+/// last tiles that have one row less. The others may be lower too, by a row for each number from kShorterTiles on. Of
+/// one vector all tiles have one height, a row less than possible or more.
 enum RunTiles { kWholeTiles, kFetchingTiles, kShorterTiles, kRunTiles = kShorterTiles + kRunRows - 1 };
 
 /// Most rows of a tile of gemm_large, and fewest if all have as many as possible.

@@ -34,6 +34,9 @@ constexpr bool fills_strips(std::int64_t n) {
 /// Whether rows of lhs overlap, as the windows of a convolution do.
 constexpr bool rows_overlap(const Gemm &g) { return g.rows[kRowAxes - 1].lhs < g.depth; }
 
+/// Whether rows are windows of a convolution, so that each line of an image has as many.
+constexpr bool has_windows(const Gemm &g) { return g.num_segments > 1 || rows_overlap(g); }
+
 /// Whether there is one vector of columns, of which gemm_wide has too few sums in flight to keep AVX2's multiplications
 /// busy. With more registers it has enough unless rows overlap, as the windows of a convolution do.
 template <class T>
@@ -62,11 +65,21 @@ constexpr int tall_tiles(std::int64_t rows) {
   return height == kTallRows ? kWholeTiles : kShorterTiles + kTallRows - 1 - height;
 }
 
-/// How a strip of so many vectors is computed. Where rows do not overlap, they may be those of a batch, of which there
-/// are any number: then tiles have one height.
-constexpr int run_tiles(int vectors, std::int64_t rows, bool overlap, bool fetches) {
+/// Rows of the higher tiles of a strip with several vectors.
+constexpr int rows_of_tiles(int tiles) { return tiles < kShorterTiles ? kRunRows : kRunRows - (tiles - kShorterTiles); }
+
+/// The tiles of several vectors for at least kTallRows rows: as few as possible, and about equally high.
+constexpr int even_tiles(std::int64_t rows) {
+  const std::int64_t count = divide_up(rows, kRunRows);
+  return rows == count * kRunRows ? kWholeTiles : kShorterTiles + kRunRows - static_cast<int>(divide_up(rows, count));
+}
+
+/// How a strip of so many vectors is computed. Rows that are no windows may be those of a batch, of which there are any
+/// number: then tiles have few heights.
+constexpr int run_tiles(int vectors, std::int64_t rows, bool windows, bool fetches) {
   if (fetches) return kFetchingTiles;
-  if (vectors == 1) return overlap ? tall_tiles(rows) : kWholeTiles;
+  if (vectors == 1) return windows ? tall_tiles(rows) : kWholeTiles;
+  if (windows) return even_tiles(rows);
   return shorter_tiles(rows) > 0 ? kShorterTiles : kWholeTiles;
 }
 
@@ -95,13 +108,13 @@ constexpr bool prefers_run(const Gemm &g) {
   if (g.panel == 0 && !is_tall && (depth > kMaxRunDepth || depth * g.n > kMaxRunWeights)) return false;
   if (g.panel != 0 && (!kRunInPanels<T> || (depth > kMaxRunDepth && !is_tall && !fills_strips<T>(g.n)))) return false;
   const std::int64_t vectors = smaller_of(divide_up(g.n, kLanes<T>), std::int64_t{kRunVectors<T, kLanes<T>>});
-  const bool is_balanced = vectors == 1 && rows_overlap(g);
+  const bool windows = has_windows(g), is_balanced = vectors == 1 && windows;
   if (g.out_n != 1 || g.n < kHalfLanes<T> || depth == 0) return false;
   if (rows < (is_balanced ? kRunRows + 1 : kTallRows)) return false;
   const std::int64_t last = rows_of_last_run<T>(g);
   std::int64_t twice = rows_twice(rows, vectors == 1 ? kTallRows : kRunRows);
   if (is_balanced) twice = rows_twice(last, rows_of_tall(tall_tiles(last)));
-  if (vectors > 1 && twice > 0 && shorter_tiles(last) > 0) twice = 0;
+  if (vectors > 1 && twice > 0 && (windows || shorter_tiles(last) > 0)) twice = 0;
   return twice * depth * vectors <= 16 * rows;
 }
 
@@ -227,14 +240,14 @@ MODELWHEEL_INLINE void tiles_of_run(const Strip<T> &strip, const Epilogue<T> *co
 /// Strips of a run: `Vectors` vectors of columns each, in tiles as `Tiles` says.
 template <class T, int Lanes, int Vectors, int Tiles>
 MODELWHEEL_NOINLINE void strips_of_run(const Strip<T> &given, const Run<T> &all) {
-  constexpr int kRows = Vectors == 1 ? rows_of_tall(Tiles) : kRunRows;
+  constexpr int kRows = Vectors == 1 ? rows_of_tall(Tiles) : rows_of_tiles(Tiles);
   // Copies, which are not read again after each store. Tiles follow each other by additions: their first loads wait for
   // nothing else, so that they begin while the sums of the tile before are finished.
   const Strip<T> strip = given;
   const Run<T> run = all;
   const Segment *const end = strip.segments + strip.num_segments;
-  constexpr bool kHasShorter = Vectors > 1 && Tiles == kShorterTiles;
-  const std::int64_t shorter = kHasShorter ? (kRows - 1) * shorter_tiles(run.rows) : 0;
+  constexpr bool kHasShorter = Vectors > 1 && Tiles >= kShorterTiles;
+  const std::int64_t shorter = kHasShorter ? (kRows - 1) * (divide_up(run.rows, kRunRows) * kRows - run.rows) : 0;
   const std::int64_t width = strip.last + Lanes;
   std::int64_t at[Vectors], column = strip.column;
   MODELWHEEL_UNROLL
@@ -256,13 +269,13 @@ MODELWHEEL_NOINLINE void strips_of_run(const Strip<T> &given, const Run<T> &all)
 }
 #endif
 
-/// Calls one of the kernels of one vector that are used.
-template <class T, int Lanes, const GemmUses &kUses, int Tiles = kRunTiles - 1>
-MODELWHEEL_INLINE void call_tall(int tiles, const Strip<T> &strip, const Run<T> &run) {
-  if constexpr (kUses.strip[kWidthOf<T, Lanes>][0][Tiles] && (Tiles != kFetchingTiles || Lanes == kLanes<T>))
-    if (tiles == Tiles) return strips_of_run<T, Lanes, 1, Tiles>(strip, run);
+/// Calls one of the kernels of so many vectors that are used.
+template <class T, int Lanes, const GemmUses &kUses, int Vectors, int Tiles = kRunTiles - 1>
+MODELWHEEL_INLINE void call_tiles(int tiles, const Strip<T> &strip, const Run<T> &run) {
+  if constexpr (kUses.strip[kWidthOf<T, Lanes>][Vectors - 1][Tiles] && (Tiles != kFetchingTiles || Lanes == kLanes<T>))
+    if (tiles == Tiles) return strips_of_run<T, Lanes, Vectors, Tiles>(strip, run);
   if constexpr (Tiles > 0)
-    call_tall<T, Lanes, kUses, Tiles - 1>(tiles, strip, run);
+    call_tiles<T, Lanes, kUses, Vectors, Tiles - 1>(tiles, strip, run);
   else
     call_missing();
 }
@@ -270,27 +283,19 @@ MODELWHEEL_INLINE void call_tall(int tiles, const Strip<T> &strip, const Run<T> 
 /// Calls one of the kernels that are used, of at most so many vectors.
 template <class T, int Lanes, const GemmUses &kUses, int Vectors = kRunVectors<T, Lanes>>
 MODELWHEEL_INLINE void call_strip(int vectors, int tiles, const Strip<T> &strip, const Run<T> &run) {
-  if constexpr (Vectors == 1) {
-    call_tall<T, Lanes, kUses>(tiles, strip, run);
-  } else {
-    constexpr const bool (&kUsed)[kRunTiles] = kUses.strip[kWidthOf<T, Lanes>][Vectors - 1];
-    if (vectors == Vectors) {
-      if constexpr (kUsed[kWholeTiles])
-        if (tiles == kWholeTiles) return strips_of_run<T, Lanes, Vectors, kWholeTiles>(strip, run);
-      if constexpr (kUsed[kFetchingTiles] && Lanes == kLanes<T>)
-        if (tiles == kFetchingTiles) return strips_of_run<T, Lanes, Vectors, kFetchingTiles>(strip, run);
-      if constexpr (kUsed[kShorterTiles])
-        if (tiles == kShorterTiles) return strips_of_run<T, Lanes, Vectors, kShorterTiles>(strip, run);
-    }
+  if (vectors == Vectors) return call_tiles<T, Lanes, kUses, Vectors>(tiles, strip, run);
+  if constexpr (Vectors > 1)
     call_strip<T, Lanes, kUses, Vectors - 1>(vectors, tiles, strip, run);
-  }
+  else
+    call_missing();
 }
 
 /// Runs strips of so many vectors by Calls::strip.
 template <class T, int Lanes, class Calls>
 MODELWHEEL_INLINE void strip_of_width(int vectors, const Strip<T> &strip, const Run<T> &run) {
   // If results are fetched, there are as many rows as whole tiles have.
-  const int tiles = run_tiles(vectors, run.rows, run.lhs_step < strip.depth, run.ahead != 0);
+  const bool windows = strip.num_segments > 1 || run.lhs_step < strip.depth;
+  const int tiles = run_tiles(vectors, run.rows, windows, run.ahead != 0);
   Calls::strip(kWidthOf<T, Lanes>, vectors, tiles, strip, run);
 }
 

@@ -66,8 +66,8 @@ constexpr void add_wide(const Gemm &g, GemmUses &uses) {
 }
 
 /// Strips of so many vectors and rows of gemm_run.
-constexpr void add_strip(int width, int vectors, std::int64_t rows, bool overlap, bool fetches, GemmUses &uses) {
-  uses.strip[width][vectors - 1][run_tiles(vectors, rows, overlap, fetches)] = true;
+constexpr void add_strip(int width, int vectors, std::int64_t rows, bool windows, bool fetches, GemmUses &uses) {
+  uses.strip[width][vectors - 1][run_tiles(vectors, rows, windows, fetches)] = true;
 }
 
 /// With `in_place`, rows after the tiles of a run are computed by themselves.
@@ -75,15 +75,15 @@ template <class T, int Lanes>
 constexpr void add_run(const Gemm &g, bool in_place, GemmUses &uses) {
   constexpr int kWidth = kWidthOf<T, Lanes>;
   const std::int64_t last = rows_of_last_run<T>(g);
-  const bool overlap = rows_overlap(g);
+  const bool windows = has_windows(g);
   for (std::int64_t done = 0; done < g.n;) {
     const Columns columns = run_columns<T, Lanes>(done, g.n);
     const std::int64_t after = last % (columns.vectors == 1 ? kTallRows : kRunRows);
-    add_strip(kWidth, columns.vectors, last, overlap, false, uses);
+    add_strip(kWidth, columns.vectors, last, windows, false, uses);
     if (last < g.rows[kRowAxes - 1].count)
-      add_strip(kWidth, columns.vectors, rows_of_run<T>(g), overlap, run_fetches<T, Lanes>(g), uses);
+      add_strip(kWidth, columns.vectors, rows_of_run<T>(g), windows, run_fetches<T, Lanes>(g), uses);
     if (in_place && after > 0 && (columns.vectors == 1 || shorter_tiles(last) == 0)) {
-      if (columns.vectors == 1) uses.strip[kWidth][0][kWholeTiles] = true;
+      uses.strip[kWidth][columns.vectors - 1][kWholeTiles] = true;
       bool (&by_rows)[kTileRows] = uses.tile[kWidth][columns.vectors - 1];
       by_rows[(after - 1) % kRunRows] = true;
       if (after > kRunRows) by_rows[kRunRows - 1] = true;
