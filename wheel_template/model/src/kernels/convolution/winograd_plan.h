@@ -22,20 +22,34 @@ struct WinogradAxes {
   /// Rows of a window that are transformed by themselves and added up as further features are, how far apart they are,
   /// and their taps in the kernel.
   std::int64_t rows, row_dilation, row_step;
-  /// Whether the first axis is the second of the convolution, along which there are no transforms for its windows.
+  /// Whether the first axis is the second of the convolution: there are no transforms along it, or they gain less.
   bool swapped;
 };
 
 /// Whether there are transforms along one axis for so many taps.
 constexpr bool has_transform(std::int64_t taps) { return taps == 3 || taps == 5; }
 
+/// Outputs along an axis of as many tiles as the taps of a window are apart, which begin one after the other: the
+/// outputs of a tile are as far apart as the taps.
+constexpr std::int64_t group_side(const Axis &a) { return tile_side(a.kernel_size) * a.kernel_dilation; }
+
+/// Products with transforms along a line, for each feature, of windows of several lines; by the size of the input,
+/// which all parts of a convolution have in common.
+constexpr std::int64_t line_products(const Axis &line, const Axis &other) {
+  const std::int64_t tiles = divide_up(line.in_size, group_side(line)) * line.kernel_dilation;
+  return patch_side(line.kernel_size) * tiles * other.in_size * other.kernel_size;
+}
+
 constexpr WinogradAxes winograd_axes(const Convolution &c) {
   const Axes axes = axes_of(c);
   const Axis &above = axes.axis[kAxes - 2], &along = axes.axis[kAxes - 1];
   WinogradAxes two{{above, along}, 1, 1, 0, false};
-  if (!has_transform(along.kernel_size) && has_transform(above.kernel_size)) two = {{along, above}, 1, 1, 0, true};
+  const bool is_square = above.kernel_size == 3 && along.kernel_size == 3;
+  if (!is_square && has_transform(above.kernel_size) &&
+      (!has_transform(along.kernel_size) || 49 * line_products(along, above) > 50 * line_products(above, along)))
+    two = {{along, above}, 1, 1, 0, true};
   Axis &first = two.axis[0];
-  if (first.kernel_size != 3 || two.axis[1].kernel_size != 3) {
+  if (!is_square) {
     two.rows = first.kernel_size;
     two.row_dilation = first.kernel_dilation;
     two.row_step = first.tap_step;
@@ -45,10 +59,6 @@ constexpr WinogradAxes winograd_axes(const Convolution &c) {
     if (axis.kernel_size == 1) axis.kernel_dilation = 1;
   return two;
 }
-
-/// Outputs along an axis of as many tiles as the taps of a window are apart, which begin one after the other: the
-/// outputs of a tile are as far apart as the taps.
-constexpr std::int64_t group_side(const Axis &a) { return tile_side(a.kernel_size) * a.kernel_dilation; }
 
 /// Tiles along an axis, of whole groups.
 constexpr std::int64_t tiles_along(const Axis &a) { return divide_up(a.out_size, group_side(a)) * a.kernel_dilation; }
