@@ -21,12 +21,6 @@ namespace modelwheel::MODELWHEEL_LEVEL {
 /// Elements between what is written together: at steps of powers of two, it would be in one set of the cache.
 inline constexpr std::int64_t kGap = 16;
 
-/// Most products that are added in order where sums are short, see Tiling, of so many: the longer the sums of the
-/// definition, the larger are their errors.
-constexpr std::int64_t most_summed(std::int64_t depth) {
-  return depth < 128 ? 16 : 24 * smaller_of(depth / 64, std::int64_t{3});
-}
-
 /// The block of tiles from one on. None has fewer than a tile of the products has rows.
 MODELWHEEL_INLINE Range tiles_from(const WinogradPlan &plan, std::int64_t done) {
   const std::int64_t image = plan.tile_rows * plan.tile_columns;

@@ -104,6 +104,12 @@ constexpr WinogradPlan winograd_plan(const Convolution &c) {
   return plan;
 }
 
+/// Most products that are added in order where sums are short, see Tiling, of so many: the longer the sums of the
+/// definition, the larger are their errors.
+constexpr std::int64_t most_summed(std::int64_t depth) {
+  return depth < 128 ? 16 : 24 * smaller_of(depth / 64, std::int64_t{3});
+}
+
 /// Whether there are transforms for windows of so many taps along both axes whose errors are about as large as those of
 /// the definition's sums in order. Along one axis, these sums must be long enough, the more so where much of the
 /// windows is padding.
