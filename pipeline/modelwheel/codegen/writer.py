@@ -18,8 +18,11 @@ from .cpp import INDENT, braces
 from .rows.demand import FirstRows
 from .scratch import Scratch
 
-EVERY_USE = "every_use()"
-"""In C++, the use of all kernels of matrix products."""
+COMMON_USES = "common_uses()"
+"""In C++, the use of all kernels of matrix products but those of uneven tiles."""
+
+LINE_USES = "line_uses"
+"""In C++, the function that returns the uneven tiles of a convolution."""
 
 Write: TypeAlias = Callable[["StepWriter", Step, Any], Iterable[str]]
 """Returns the lines of a step; its third argument is the operation of the step, of the class that it is listed for."""
@@ -126,6 +129,6 @@ class StepWriter:
         """The most parts in which threads may share a step, at least 1."""
         return count_parts(step, in_loop=self.loops > 0)
 
-    def use(self, element: str, use: str = EVERY_USE) -> None:
+    def use(self, element: str, use: str = COMMON_USES) -> None:
         """Notes which kernels of matrix products a step calls; by default, it is known only when it runs."""
         self.uses.setdefault(element, []).append(use)

@@ -46,7 +46,7 @@ def test_attention_is_a_table_and_a_call() -> None:
     values = f"{{2, 3, 7, 5, 4, 4, 0.5, {few}, {many}, {many}, {few}}}"
     assert writer.tables == [f"constexpr Attention b_attention_0 = {values};"]
     assert writer.headers == {"attention/attention.h"}
-    assert writer.uses == {"float": ["every_use()"]}
+    assert writer.uses == {"float": ["common_uses()"]}
     assert writer.scratch.ends == ["0 + attention_scratch<float>(b_attention_0)"]
     (call,) = writer.write([_attention(7000)])
     assert call.startswith("  attention_in_parts<float>({threads, ")

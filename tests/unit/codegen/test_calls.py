@@ -164,11 +164,19 @@ def test_strips_are_tables_and_a_call_without_the_memory_between() -> None:
     )
     assert writer.tables[0].startswith("constexpr Convolution b_convolution_0[] = {{2, 1, 8, 8, 1,")
     assert writer.scratch.ends == ["0 + strips_scratch<float>(b_convolution_0)"]
-    assert writer.headers == {"convolution/strips.h"}
+    assert writer.headers == {"convolution/strips.h", "convolution/uses.h"}
+    assert writer.uses == {
+        "float": [
+            "common_uses()",
+            "line_uses<float>(b_convolution_0[0])",
+            "common_uses()",
+            "line_uses<float>(b_convolution_0[1])",
+        ]
+    }
     text = "\n".join(writer.write([_strips(1_000_000)]))
     assert "strips_in_parts({threads, 2}, b_convolution_1, 2, layers, as<const float>(a0)," in text
     assert writer.scratch.parts == ["strips_scratch<float>(b_convolution_1)"]
-    assert writer.headers == {"convolution/strips.h", "convolution/strip_parts.h"}
+    assert "convolution/strip_parts.h" in writer.headers
 
 
 def test_threads_may_share_a_large_step() -> None:

@@ -11,7 +11,7 @@ from ..cpp import cpp_type
 from ..library import compiled
 from ..strides import ProductViews, is_of_bytes
 from ..tables import convolution_values
-from ..writer import StepWriter
+from ..writer import LINE_USES, StepWriter
 from .first_rows import of_images
 from .products import ProductKernel, packed, write_product
 
@@ -34,11 +34,18 @@ def write(writer: StepWriter, step: Step, op: Convolution) -> Iterator[str]:
         return write_product(writer, step, of_images(writer, step, kernel), None, parts)
     types = cpp_type(ProductViews.of(step).sums)
     if types in ("float", "double"):
-        writer.use(types)
+        use_lines(writer, types, table)
     # The C++ compiler chooses how a convolution is computed: the library has no other kernels for it.
     suffix = f"_by<{types}, method_of<{types}>({table})>"
     kernel = ProductKernel("convolution", "convolution", types, suffix, table)
     return write_product(writer, step, of_images(writer, step, kernel), op.epilogue, parts)
+
+
+def use_lines(writer: StepWriter, element: str, table: str) -> None:
+    """Notes the kernels of matrix products that a convolution calls."""
+    writer.headers.add("convolution/uses.h")
+    writer.use(element)
+    writer.use(element, f"{LINE_USES}<{element}>({table})")
 
 
 def library(step: Step) -> Iterator[str]:

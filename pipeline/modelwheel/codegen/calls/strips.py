@@ -13,6 +13,7 @@ from ..strides import ProductViews
 from ..tables import convolution_values
 from ..writer import StepWriter
 from .convolution import library as library_of_convolution
+from .convolution import use_lines
 from .products import epilogue_members, packed
 
 
@@ -23,7 +24,8 @@ def write(writer: StepWriter, step: Step, op: Strips) -> Iterator[str]:
     source, sums = step.inputs["input"], ProductViews.of(layers[-1]).sums
     element = cpp_type(sums)
     scratch = writer.needs("convolution/strips.h", f"strips_scratch<{element}>({table})")
-    writer.use(element)
+    for number in range(len(op.layers)):
+        use_lines(writer, element, f"{table}[{number}]")
     if (parts := writer.parts(step)) > 1:
         writer.headers.add("convolution/strip_parts.h")
         writer.scratch.parts.append(f"strips_scratch<{element}>({table})")

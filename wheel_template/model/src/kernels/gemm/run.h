@@ -74,6 +74,11 @@ constexpr int even_tiles(std::int64_t rows) {
   return rows == count * kRunRows ? kWholeTiles : kShorterTiles + kRunRows - static_cast<int>(divide_up(rows, count));
 }
 
+/// Tiles that a strip has for some lines of windows only.
+constexpr bool is_uneven(int vectors, int tiles) {
+  return vectors == 1 ? tiles >= kShorterTiles : tiles > kShorterTiles;
+}
+
 /// How a strip of so many vectors is computed. Rows that are no windows may be those of a batch, of which there are any
 /// number: then tiles have few heights.
 constexpr int run_tiles(int vectors, std::int64_t rows, bool windows, bool fetches) {
@@ -269,13 +274,17 @@ MODELWHEEL_NOINLINE void strips_of_run(const Strip<T> &given, const Run<T> &all)
 }
 #endif
 
-/// Calls one of the kernels of so many vectors that are used.
+/// Calls one of the kernels of so many vectors that are used; instead of uneven tiles that are not, whole ones, the
+/// last of which overlaps the one before.
 template <class T, int Lanes, const GemmUses &kUses, int Vectors, int Tiles = kRunTiles - 1>
 MODELWHEEL_INLINE void call_tiles(int tiles, const Strip<T> &strip, const Run<T> &run) {
   if constexpr (kUses.strip[kWidthOf<T, Lanes>][Vectors - 1][Tiles] && (Tiles != kFetchingTiles || Lanes == kLanes<T>))
     if (tiles == Tiles) return strips_of_run<T, Lanes, Vectors, Tiles>(strip, run);
+  constexpr bool kHasWhole = kUses.strip[kWidthOf<T, Lanes>][Vectors - 1][kWholeTiles];
   if constexpr (Tiles > 0)
     call_tiles<T, Lanes, kUses, Vectors, Tiles - 1>(tiles, strip, run);
+  else if constexpr (kHasWhole)
+    is_uneven(Vectors, tiles) ? strips_of_run<T, Lanes, Vectors, kWholeTiles>(strip, run) : call_missing();
   else
     call_missing();
 }

@@ -39,6 +39,16 @@ constexpr GemmUses every_use() {
   return all;
 }
 
+/// Every kernel but those of uneven tiles: what products use that are known only when they run.
+constexpr GemmUses common_uses() {
+  GemmUses common = every_use();
+  for (int width = 0; width < kWidths; ++width)
+    for (int vectors = 1; vectors <= kMostRunVectors; ++vectors)
+      for (int tiles = 0; tiles < kRunTiles; ++tiles)
+        if (is_uneven(vectors, tiles)) common.strip[width][vectors - 1][tiles] = false;
+  return common;
+}
+
 /// Strips of gemm_wide over some rows.
 template <class T, int Lanes>
 constexpr void add_wide_rows(const Gemm &g, std::int64_t rows, bool packed, GemmUses &uses) {
