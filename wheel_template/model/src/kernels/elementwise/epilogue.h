@@ -81,20 +81,18 @@ Epilogue<T> from_column(Epilogue<T> e, std::int64_t first) {
   return with_columns(e, [first](const T *values, int) { return values + first; });
 }
 
-/// Multiplies vectors by a value for each column, or a number, and adds another one. Multiplying by 1 and adding -0
-/// change nothing.
-template <class T, int Lanes, int Rows, int Columns>
-MODELWHEEL_INLINE void scale_vectors(const T *factors, T factor, const T *offsets, T offset,
-                                     const std::int64_t (&at)[Columns], Vector<T, Lanes> (&x)[Rows][Columns]) {
-  MODELWHEEL_UNROLL
-  for (int j = 0; j < Columns; ++j) {
-    Vector<T, Lanes> scale = factors != nullptr ? load<T, Lanes>(factors + at[j]) : splat<T, Lanes>(factor);
-    Vector<T, Lanes> shift = offsets != nullptr ? load<T, Lanes>(offsets + at[j]) : splat<T, Lanes>(offset);
-    // Both before the product: GCC would otherwise round it in tiles of one row and not in others.
-    keep_in_register(scale);
-    keep_in_register(shift);
-    MODELWHEEL_UNROLL
-    for (int i = 0; i < Rows; ++i) x[i][j] = x[i][j] * scale + shift;
+/// Finishes `rows` x `columns` vectors after the limits, which are rare: they are in memory, so that tiles need no code
+/// for it.
+template <class T, int Lanes>
+MODELWHEEL_NOINLINE void finish_copies(const Epilogue<T> &e, std::int64_t column, const std::int64_t *at, int rows,
+                                       int columns, Vector<T, Lanes> *x) {
+  if constexpr (sizeof(T) == sizeof(float))
+    if (e.activation != Activation::kNone) activate<T, Lanes>(e.activation, e.slope, x, rows * columns);
+  for (int j = 0; e.has_factor && j < columns; ++j) {
+    const std::int64_t place = column + at[j];
+    Vector<T, Lanes> factor = e.factors != nullptr ? load<T, Lanes>(e.factors + place) : splat<T, Lanes>(e.factor);
+    Vector<T, Lanes> offset = e.offsets != nullptr ? load<T, Lanes>(e.offsets + place) : splat<T, Lanes>(e.offset);
+    for (int i = 0; i < rows; ++i) x[i * columns + j] = x[i * columns + j] * factor + offset;
   }
 }
 
@@ -111,8 +109,17 @@ MODELWHEEL_INLINE void finish_vectors(const Epilogue<T> &e, const T *const (&row
       for (int i = 0; i < Rows; ++i) x[i][j] += bias;
     }
   }
-  const auto columns = [column](const T *values) { return values != nullptr ? values + column : nullptr; };
-  scale_vectors<T, Lanes>(columns(e.scale), T(1), columns(e.shift), -T(0), at, x);
+  MODELWHEEL_UNROLL
+  for (int j = 0; j < Columns; ++j) {
+    // Multiplying by 1 and adding -0 change nothing.
+    Vector<T, Lanes> scale = e.scale != nullptr ? load<T, Lanes>(e.scale + column + at[j]) : splat<T, Lanes>(1);
+    Vector<T, Lanes> shift = e.shift != nullptr ? load<T, Lanes>(e.shift + column + at[j]) : -splat<T, Lanes>(0);
+    // Both before the product: GCC would otherwise round it in tiles of one row and not in others.
+    keep_in_register(scale);
+    keep_in_register(shift);
+    MODELWHEEL_UNROLL
+    for (int i = 0; i < Rows; ++i) x[i][j] = x[i][j] * scale + shift;
+  }
   if (e.addend != nullptr) {
     MODELWHEEL_UNROLL
     for (int i = 0; i < Rows; ++i) {
@@ -137,24 +144,21 @@ MODELWHEEL_INLINE void finish_vectors(const Epilogue<T> &e, const T *const (&row
       for (int j = 0; j < Columns; ++j) x[i][j] = high < x[i][j] ? high : x[i][j];
     }
   }
-  if constexpr (sizeof(T) == sizeof(float)) {
-    if (e.activation != Activation::kNone) {
-      // A copy: `x` itself, whose address would be taken, could not stay in registers.
-      Vector<T, Lanes> all[Rows][Columns];
+  if (e.activation != Activation::kNone || e.has_factor) {
+    // A copy: `x` itself, whose address would be taken, could not stay in registers.
+    Vector<T, Lanes> all[Rows][Columns];
+    MODELWHEEL_UNROLL
+    for (int i = 0; i < Rows; ++i) {
       MODELWHEEL_UNROLL
-      for (int i = 0; i < Rows; ++i) {
-        MODELWHEEL_UNROLL
-        for (int j = 0; j < Columns; ++j) all[i][j] = x[i][j];
-      }
-      activate<T, Lanes>(e.activation, e.slope, all[0], Rows * Columns);
+      for (int j = 0; j < Columns; ++j) all[i][j] = x[i][j];
+    }
+    finish_copies<T, Lanes>(e, column, at, Rows, Columns, all[0]);
+    MODELWHEEL_UNROLL
+    for (int i = 0; i < Rows; ++i) {
       MODELWHEEL_UNROLL
-      for (int i = 0; i < Rows; ++i) {
-        MODELWHEEL_UNROLL
-        for (int j = 0; j < Columns; ++j) x[i][j] = all[i][j];
-      }
+      for (int j = 0; j < Columns; ++j) x[i][j] = all[i][j];
     }
   }
-  if (e.has_factor) scale_vectors<T, Lanes>(columns(e.factors), e.factor, columns(e.offsets), e.offset, at, x);
 }
 
 /// Finishes whole vectors of rows that are `step` apart, from element j on, of n; returns where they end.
