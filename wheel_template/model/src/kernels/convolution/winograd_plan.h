@@ -125,7 +125,8 @@ template <class T>
 constexpr bool fits_winograd(const Convolution &c) {
   const bool is_dense = c.groups == 1 && c.in_feature == 1 && c.kernel_out == 1 && c.out_feature == 1;
   if (!kHasGemm<T> || sizeof(T) != sizeof(float) || !is_dense || (c.rank != 1 && c.rank != 2)) return false;
-  if (c.in_features < kLanes<T> || c.out_features < kLanes<T>) return false;
+  // With few columns it gains too little for so much code.
+  if (c.in_features < kLanes<T> || c.out_features < kPanel) return false;
   if (c.panel != 0 && c.out_features % kPanel != 0) return false;
   const WinogradAxes axes = winograd_axes(c);
   for (const Axis &axis : axes.axis)
