@@ -164,7 +164,7 @@ def test_strips_are_tables_and_a_call_without_the_memory_between() -> None:
     )
     assert writer.tables[0].startswith("constexpr Convolution b_convolution_0[] = {{2, 1, 8, 8, 1,")
     assert writer.scratch.ends == ["0 + strips_scratch<float>(b_convolution_0)"]
-    assert writer.headers == {"convolution/strips.h", "convolution/uses.h"}
+    assert writer.headers == {"convolution/strips.h", "convolution/convolution.h"}
     assert writer.uses == {
         "float": [
             "common_uses()",

@@ -43,7 +43,7 @@ def write(writer: StepWriter, step: Step, op: Convolution) -> Iterator[str]:
 
 def use_lines(writer: StepWriter, element: str, table: str) -> None:
     """Notes the kernels of matrix products that a convolution calls."""
-    writer.headers.add("convolution/uses.h")
+    writer.headers.add("convolution/convolution.h")
     writer.use(element)
     writer.use(element, f"{LINE_USES}<{element}>({table})")
 
