@@ -40,7 +40,7 @@ constexpr std::int64_t line_products(const Axis &line, const Axis &other) {
   return patch_side(line.kernel_size) * tiles * other.in_size * other.kernel_size;
 }
 
-constexpr WinogradAxes winograd_axes(const Convolution &c) {
+MODELWHEEL_COLD constexpr WinogradAxes winograd_axes(const Convolution &c) {
   const Axes axes = axes_of(c);
   const Axis &above = axes.axis[kAxes - 2], &along = axes.axis[kAxes - 1];
   WinogradAxes two{{above, along}, 1, 1, 0, false};
@@ -79,7 +79,7 @@ struct WinogradPlan {
 };
 
 template <class T>
-constexpr WinogradPlan winograd_plan(const Convolution &c) {
+MODELWHEEL_COLD constexpr WinogradPlan winograd_plan(const Convolution &c) {
   const WinogradAxes axes = winograd_axes(c);
   const Axis &row = axes.axis[0], &column = axes.axis[1];
   WinogradPlan plan{};
@@ -122,7 +122,7 @@ constexpr bool has_transforms(const WinogradAxes &axes, std::int64_t features) {
 
 /// Whether convolve_winograd can compute it.
 template <class T>
-constexpr bool fits_winograd(const Convolution &c) {
+MODELWHEEL_COLD constexpr bool fits_winograd(const Convolution &c) {
   const bool is_dense = c.groups == 1 && c.in_feature == 1 && c.kernel_out == 1 && c.out_feature == 1;
   if (!kHasGemm<T> || sizeof(T) != sizeof(float) || !is_dense || (c.rank != 1 && c.rank != 2)) return false;
   // With few columns it gains too little for so much code.
@@ -147,7 +147,7 @@ constexpr std::int64_t transform_cost(const WinogradPlan &plan) { return kTransf
 /// Whether convolve_winograd computes it: that is measurably faster. The number of images does not matter, so that each
 /// has the same bits in any batch.
 template <class T>
-constexpr bool prefers_winograd(const Convolution &c) {
+MODELWHEEL_COLD constexpr bool prefers_winograd(const Convolution &c) {
   Convolution image = c;
   image.batch = 1;
   if (!fits_winograd<T>(image) || c.in_features > kMaxFeatures) return false;
@@ -176,7 +176,7 @@ constexpr bool has_windows(const Convolution &c) {
 /// What the largest part costs by Winograd's method, in products of vectors: parts by rows transform all filters, those
 /// by columns all inputs.
 template <class T>
-constexpr std::int64_t winograd_cost(const Convolution &c, std::int64_t rows, std::int64_t columns) {
+MODELWHEEL_COLD constexpr std::int64_t winograd_cost(const Convolution &c, std::int64_t rows, std::int64_t columns) {
   Convolution part = c;
   part.out_size[0] = rows;
   const WinogradPlan plan = winograd_plan<T>(part);
