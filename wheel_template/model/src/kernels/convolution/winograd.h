@@ -350,8 +350,8 @@ MODELWHEEL_NOINLINE void strip_of_short_sums(const Strip<T> &given, const Run<T>
           T *const to = out + i * run.out_step;
           // The last vector may overlap the one before, so that all are read before one is written.
           MODELWHEEL_UNROLL
-          for (int j = 0; j < Vectors && !is_first; ++j)
-            sum[i][j] += load(to + (j + 1 < Vectors ? j * kLanes<T> : strip.last));
+          for (int j = 0; j < Vectors; ++j)
+            if (!is_first) sum[i][j] += load(to + (j + 1 < Vectors ? j * kLanes<T> : strip.last));
           MODELWHEEL_UNROLL
           for (int j = 0; j < Vectors; ++j) store(to + (j + 1 < Vectors ? j * kLanes<T> : strip.last), sum[i][j]);
         }
