@@ -116,7 +116,7 @@ class _Concatenation:
     pieces: Instruction
     """The concatenation in the computation of the fusion."""
     follows: Chain
-    """What the fusion does to all columns: operands with a value for each."""
+    """The parts of an epilogue of all columns: operands with a value for each."""
 
     def done(self) -> bool:
         """Writes the pieces elsewhere, if that is possible."""
@@ -211,10 +211,11 @@ class _Concatenation:
         view = View(
             slice=columns.slice, element_type=_FLOAT, shape=shape, strides=(columns.step, 1)
         )
-        writer = self._scaling(rows, columns) if self.follows else Node(ops.Copy())
-        writer.origin, role = self.kernel.origin, "write0"
-        if not self.follows:
-            writer.inputs, role = {"source": rows}, "destination"
+        if self.follows:
+            writer, role = self._scaling(rows, columns), "write0"
+        else:
+            writer, role = Node(ops.Copy(), {"source": rows}), "destination"
+        writer.origin = self.kernel.origin
         result = Result(self.whole, view)
         writer.outputs = {role: result}
         return None if over_operands(writer, result, (self.kernel,)) else _Writer(writer)
