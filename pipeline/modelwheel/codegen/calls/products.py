@@ -19,9 +19,6 @@ _AFTER = ("factors", "offsets")
 """The operands of epilogues before and after the activation, in the order of the kernels' `Epilogue`."""
 
 
-_NULL = "nullptr"
-
-
 @dataclass(frozen=True)
 class ProductKernel:
     """The kernel of a product with its table."""
@@ -183,7 +180,7 @@ def epilogue_members(
             *(cpp_bool(limit is not None) for limit in limits),
             *(f"{0.0 if limit is None else limit!r}F" for limit in limits),
             f"Activation::k{(epilogue.activation or 'none').title().replace('_', '')}",
-            *_after_activation(epilogue, after),
+            *_after_activation(epilogue, after if step.inputs.keys() & {*_AFTER} else []),
         ]
     )
 
@@ -192,11 +189,10 @@ def _after_activation(epilogue: Epilogue, operands: list[str]) -> list[str]:
     """The last members, up to the last that changes something."""
     numbers = [(epilogue.slope, 1.0), (epilogue.factor, 1.0), (epilogue.offset, -0.0)]
     slope, *others = [f"{(neutral if n is None else n)!r}F" for n, neutral in numbers]
-    has_columns = any(operand != _NULL for operand in operands)
-    if has_columns or epilogue.factor is not None or epilogue.offset is not None:
-        return [slope, "true", *others, *(operands if has_columns else ())]
+    if operands or epilogue.factor is not None or epilogue.offset is not None:
+        return [slope, "true", *others, *operands]
     return [] if epilogue.slope is None else [slope]
 
 
 def _operand(view: View | None, element: str) -> str:
-    return _NULL if view is None else elements(view, element=element)
+    return "nullptr" if view is None else elements(view, element=element)
