@@ -99,7 +99,7 @@ const std::int64_t kErrors = 4000;
 
 void test_errors() {
   Random random(90);
-  int compared[2] = {};
+  int compared[2] = {}, divided = 0;
   for (int i = 0; i < 300; ++i) {
     const Convolution c = draw_convolution(random, 24);
     // Sums of windows of which most is padding are shorter; and the largest of few errors says little.
@@ -111,8 +111,9 @@ void test_errors() {
     both.run();
     check_errors(both, kErrors);
     ++compared[winograd_number(c) != kNumberOf<WinogradMethod<Tiling<3, 3>>>];
+    divided += winograd_plan<float>(c).parts > 1;
   }
-  CHECK(compared[0] > 10 && compared[1] > 10);
+  CHECK(compared[0] > 10 && compared[1] > 10 && divided > 3);
 }
 
 void test_not_finite() {
@@ -183,6 +184,10 @@ void test_choice() {
   const Convolution rows = with_sides(1, 28, 28, 64, 64, pads, true, {{5, 5}});
   CHECK(prefers_winograd<float>(rows));
   CHECK(same_bits<float>(rows, row_range(rows, {13, 26}).shape));
+  // Those with gaps are divided into parts of neighbours, unless there is one block.
+  const Convolution gaps = with_sides(1, 60, 60, 64, 64, {6, 6, 6, 6}, true, {{5, 5}}, {3, 3});
+  CHECK(winograd_plan<float>(gaps).parts == 3 && winograd_plan<float>(rows).parts == 1);
+  CHECK(same_bits<float>(gaps, row_range(gaps, {13, 60}).shape));
   CHECK(!fits_winograd<float>(with_sides(1, 28, 28, 32, 64, pads, true, {{1, 5}})));
 }
 

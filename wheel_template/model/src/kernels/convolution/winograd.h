@@ -18,64 +18,6 @@
 
 namespace modelwheel::MODELWHEEL_LEVEL {
 
-/// Elements between what is written together: at steps of powers of two, it would be in one set of the cache.
-inline constexpr std::int64_t kGap = 16;
-
-/// The block of tiles from one on. None has fewer than a tile of the products has rows.
-MODELWHEEL_INLINE Range tiles_from(const WinogradPlan &plan, std::int64_t done) {
-  const std::int64_t image = plan.tile_rows * plan.tile_columns;
-  const std::int64_t left = plan.reach == 0 ? plan.tiles - done : image - done % image;
-  return {done, done + (left <= plan.block ? left : smaller_of(plan.block, left - kTallRows))};
-}
-
-/// Some columns: one strip of products.
-struct WinogradStrip {
-  std::int64_t first, width;
-};
-
-/// The strip of products from a column on, of those that end before `end`: a single vector may begin before.
-template <class T>
-MODELWHEEL_INLINE constexpr WinogradStrip strip_from(std::int64_t column, std::int64_t end) {
-  const Columns columns = run_columns<T, kLanes<T>>(column, end);
-  return {columns.first, columns.last + kLanes<T>};
-}
-
-/// Columns of the widest strip: the first of a block of columns, or of the last one.
-template <class T>
-constexpr std::int64_t widest_strip(const Convolution &c, const WinogradPlan &plan) {
-  const std::int64_t rest = c.out_features % plan.columns;
-  return larger_of(strip_from<T>(0, plan.columns).width, rest == 0 ? 0 : strip_from<T>(0, rest).width);
-}
-
-/// Elements from the filters of a product to those of the next.
-constexpr std::int64_t filters_step(std::int64_t depth, std::int64_t width) { return depth * width + kGap; }
-
-/// Elements of the inputs or products of a tile, and of those of one kind.
-constexpr std::int64_t kind_step(std::int64_t count) { return count + kGap; }
-constexpr std::int64_t tile_step(std::int64_t kinds, std::int64_t count) { return kinds * kind_step(count); }
-
-/// Memory of convolve_winograd, in elements.
-struct WinogradMemory {
-  std::int64_t filters, inputs, products, zeros;
-};
-
-template <class T>
-constexpr WinogradMemory winograd_memory(const Convolution &c) {
-  const WinogradPlan plan = winograd_plan<T>(c);
-  const std::int64_t tiles = smaller_of(plan.block, plan.tiles), features = c.in_features;
-  const std::int64_t width = widest_strip<T>(c, plan), columns = plan.tiles <= plan.block ? width : plan.columns;
-  return {plan.kinds * (plan.depth * columns + kGap * columns / kLanes<T>),
-          (tiles + plan.reach) * tile_step(plan.kinds, features), tiles * tile_step(plan.kinds, width), features};
-}
-
-/// Bytes of scratch memory that convolve_winograd needs.
-template <class T>
-constexpr std::size_t convolve_winograd_scratch(const Convolution &c) {
-  const WinogradMemory m = winograd_memory<T>(c);
-  return scratch_bytes<T>(m.filters) + scratch_bytes<T>(m.inputs) + scratch_bytes<T>(m.products) +
-         scratch_bytes<T>(m.zeros) + scratch_bytes<Segment>(winograd_axes(c).rows);
-}
-
 /// What all parts of a convolution need; W is its Tiling.
 template <class T, class W>
 struct Winograd {
@@ -402,16 +344,21 @@ void winograd_strips(const Winograd<T, W> &w, Range columns) {
   }
 }
 
-/// A block of columns, for one block of tiles after the other.
+/// One of several parts, see axes_of_part.
 template <class T, class W>
-void winograd_columns(const Winograd<T, W> &w, Range columns) {
-  T *to = w.filters;
-  for (std::int64_t j = columns.begin; j < columns.end;) {
-    const WinogradStrip strip = strip_from<T>(j, columns.end);
-    winograd_filters(w, strip, to);
-    to += W::kPatchSize * filters_step(w.plan.depth, strip.width);
-    j = strip.first + strip.width;
-  }
+MODELWHEEL_COLD Winograd<T, W> part_of(const Winograd<T, W> &whole, std::int64_t part) {
+  Winograd<T, W> w = whole;
+  w.axes = axes_of_part(whole.axes, whole.plan.parts, part);
+  w.plan.tile_rows = tiles_along(w.axes.axis[0]);
+  w.plan.tiles = w.c.batch * w.plan.tile_rows * w.plan.tile_columns;
+  w.in += w.axes.first_in;
+  w.out += w.axes.first_out;
+  return w;
+}
+
+/// A block of columns of a part, for one block of tiles after the other.
+template <class T, class W>
+void winograd_part(const Winograd<T, W> &w, Range columns) {
   for (Range tiles{0, 0}; tiles.end < w.plan.tiles;) {
     const Range before = tiles;
     tiles = tiles_from(w.plan, tiles.end);
@@ -426,6 +373,19 @@ void winograd_columns(const Winograd<T, W> &w, Range columns) {
   }
 }
 
+/// A block of columns.
+template <class T, class W>
+void winograd_columns(const Winograd<T, W> &w, Range columns) {
+  T *to = w.filters;
+  for (std::int64_t j = columns.begin; j < columns.end;) {
+    const WinogradStrip strip = strip_from<T>(j, columns.end);
+    winograd_filters(w, strip, to);
+    to += W::kPatchSize * filters_step(w.plan.depth, strip.width);
+    j = strip.first + strip.width;
+  }
+  for (std::int64_t part = 0; part < w.plan.parts; ++part) winograd_part(part_of(w, part), columns);
+}
+
 /// Computes a convolution with the windows of a Tiling for which prefers_winograd holds; see `convolution_by`.
 template <class T, class W>
 MODELWHEEL_NOINLINE void convolve_winograd(const Convolution &c, const T *in, const T *kernel, T *out, void *memory,
@@ -438,8 +398,8 @@ MODELWHEEL_NOINLINE void convolve_winograd(const Convolution &c, const T *in, co
   const WinogradPlan plan = winograd_plan<T>(c);
   const WinogradAxes axes = winograd_axes(c);
   Segment *const segments = scratch.take<Segment>(axes.rows);
-  const std::int64_t row = axes.row_dilation * plan.tile_columns * tile_step(W::kPatchSize, c.in_features);
-  for (std::int64_t i = 0; i < axes.rows; ++i) segments[i] = {i * row, 0};
+  const std::int64_t apart = axes.row_dilation / plan.parts * plan.tile_columns;
+  for (std::int64_t i = 0; i < axes.rows; ++i) segments[i] = {i * apart * tile_step(W::kPatchSize, c.in_features), 0};
   const Winograd<T, W> w{c, axes, plan, in, kernel, zeros, out, filters, inputs, products, epilogue, segments};
   const bool at_once = plan.tiles <= plan.block;
   for (std::int64_t j = 0; j < c.out_features; j += plan.columns) {

@@ -24,6 +24,8 @@ struct WinogradAxes {
   std::int64_t rows, row_dilation, row_step;
   /// Whether the first axis is the second of the convolution: there are no transforms along it, or they gain less.
   bool swapped;
+  /// Elements before the first row of the input and of the output.
+  std::int64_t first_in, first_out;
 };
 
 /// Whether there are transforms along one axis for so many taps.
@@ -43,11 +45,11 @@ constexpr std::int64_t line_products(const Axis &line, const Axis &other) {
 MODELWHEEL_COLD constexpr WinogradAxes winograd_axes(const Convolution &c) {
   const Axes axes = axes_of(c);
   const Axis &above = axes.axis[kAxes - 2], &along = axes.axis[kAxes - 1];
-  WinogradAxes two{{above, along}, 1, 1, 0, false};
+  WinogradAxes two{{above, along}, 1, 1, 0, false, 0, 0};
   const bool is_square = above.kernel_size == 3 && along.kernel_size == 3;
   if (!is_square && has_transform(above.kernel_size) &&
       (!has_transform(along.kernel_size) || 49 * line_products(along, above) > 50 * line_products(above, along)))
-    two = {{along, above}, 1, 1, 0, true};
+    two = {{along, above}, 1, 1, 0, true, 0, 0};
   Axis &first = two.axis[0];
   if (!is_square) {
     two.rows = first.kernel_size;
@@ -60,6 +62,23 @@ MODELWHEEL_COLD constexpr WinogradAxes winograd_axes(const Convolution &c) {
   return two;
 }
 
+/// The axes of one of several parts of a convolution, whose rows are as far apart as the parts are many, as are those
+/// of its windows: the rows of a part are neighbours.
+constexpr WinogradAxes axes_of_part(const WinogradAxes &whole, std::int64_t parts, std::int64_t part) {
+  WinogradAxes axes = whole;
+  Axis &row = axes.axis[0];
+  const std::int64_t start = part - row.pad_low, first = (start % parts + parts) % parts;
+  axes.first_in = first * row.in_step;
+  axes.first_out = part * row.out_step;
+  axes.row_dilation /= parts;
+  row.pad_low = (first - start) / parts;
+  row.in_size = divide_up(larger_of(row.in_size - first, std::int64_t{0}), parts);
+  row.out_size = divide_up(row.out_size - part, parts);
+  row.in_step *= parts;
+  row.out_step *= parts;
+  return axes;
+}
+
 /// Tiles along an axis, of whole groups.
 constexpr std::int64_t tiles_along(const Axis &a) { return divide_up(a.out_size, group_side(a)) * a.kernel_dilation; }
 
@@ -67,7 +86,9 @@ constexpr std::int64_t tiles_along(const Axis &a) { return divide_up(a.out_size,
 struct WinogradPlan {
   /// Products of each tile, feature of the input and feature of the output.
   std::int64_t kinds;
-  /// Tiles of outputs along the axes of an image, and of all images.
+  /// Parts that are computed one after the other, see axes_of_part.
+  std::int64_t parts;
+  /// Tiles of outputs along the axes of an image, or of its largest part, and of all images.
   std::int64_t tile_rows, tile_columns, tiles;
   /// Numbers that are added up for each product: of all features, in all rows that are transformed by themselves.
   std::int64_t depth;
@@ -79,14 +100,15 @@ struct WinogradPlan {
 };
 
 template <class T>
-MODELWHEEL_COLD constexpr WinogradPlan winograd_plan(const Convolution &c) {
-  const WinogradAxes axes = winograd_axes(c);
+MODELWHEEL_COLD constexpr WinogradPlan winograd_plan(const Convolution &c, std::int64_t parts = 1) {
+  const WinogradAxes whole = winograd_axes(c), axes = axes_of_part(whole, parts, 0);
   const Axis &row = axes.axis[0], &column = axes.axis[1];
   WinogradPlan plan{};
+  plan.parts = parts;
   plan.kinds = patch_side(row.kernel_size) * patch_side(column.kernel_size);
   plan.tile_rows = tiles_along(row);
   plan.tile_columns = tiles_along(column);
-  plan.tiles = c.batch * plan.tile_rows * plan.tile_columns;
+  plan.tiles = c.batch * tiles_along(whole.axis[0]) * plan.tile_columns;
   plan.depth = c.in_features * axes.rows;
   plan.reach = (axes.rows - 1) * axes.row_dilation * plan.tile_columns;
   const std::int64_t size = plan.kinds * static_cast<std::int64_t>(sizeof(T)), features = c.in_features;
@@ -101,7 +123,69 @@ MODELWHEEL_COLD constexpr WinogradPlan winograd_plan(const Convolution &c) {
   const std::int64_t fewest = larger_of(std::int64_t{2 * kTallRows}, plan.reach);
   const std::int64_t together = larger_of(kInputsBytes / (size * features) / kTallRows * kTallRows, fewest);
   plan.block = bytes <= limit ? image : smaller_of(together, image);
-  return plan;
+  // Where rows of windows are apart, what blocks have in common would be as many times as large.
+  const std::int64_t apart = axes.row_dilation;
+  const bool divides =
+      apart > 1 && plan.block < image && whole.axis[0].out_size / apart * plan.tile_columns >= kTallRows;
+  return divides ? winograd_plan<T>(c, apart) : plan;
+}
+
+/// Elements between what is written together: at steps of powers of two, it would be in one set of the cache.
+inline constexpr std::int64_t kGap = 16;
+
+/// The block of tiles from one on. None has fewer than a tile of the products has rows.
+MODELWHEEL_INLINE Range tiles_from(const WinogradPlan &plan, std::int64_t done) {
+  const std::int64_t image = plan.tile_rows * plan.tile_columns;
+  const std::int64_t left = plan.reach == 0 ? plan.tiles - done : image - done % image;
+  return {done, done + (left <= plan.block ? left : smaller_of(plan.block, left - kTallRows))};
+}
+
+/// Some columns: one strip of products.
+struct WinogradStrip {
+  std::int64_t first, width;
+};
+
+/// The strip of products from a column on, of those that end before `end`: a single vector may begin before.
+template <class T>
+MODELWHEEL_INLINE constexpr WinogradStrip strip_from(std::int64_t column, std::int64_t end) {
+  const Columns columns = run_columns<T, kLanes<T>>(column, end);
+  return {columns.first, columns.last + kLanes<T>};
+}
+
+/// Columns of the widest strip: the first of a block of columns, or of the last one.
+template <class T>
+constexpr std::int64_t widest_strip(const Convolution &c, const WinogradPlan &plan) {
+  const std::int64_t rest = c.out_features % plan.columns;
+  return larger_of(strip_from<T>(0, plan.columns).width, rest == 0 ? 0 : strip_from<T>(0, rest).width);
+}
+
+/// Elements from the filters of a product to those of the next.
+constexpr std::int64_t filters_step(std::int64_t depth, std::int64_t width) { return depth * width + kGap; }
+
+/// Elements of the inputs or products of a tile, and of those of one kind.
+constexpr std::int64_t kind_step(std::int64_t count) { return count + kGap; }
+constexpr std::int64_t tile_step(std::int64_t kinds, std::int64_t count) { return kinds * kind_step(count); }
+
+/// Memory of convolve_winograd, in elements.
+struct WinogradMemory {
+  std::int64_t filters, inputs, products, zeros;
+};
+
+template <class T>
+constexpr WinogradMemory winograd_memory(const Convolution &c) {
+  const WinogradPlan plan = winograd_plan<T>(c);
+  const std::int64_t tiles = smaller_of(plan.block, plan.tiles), features = c.in_features;
+  const std::int64_t width = widest_strip<T>(c, plan), columns = plan.tiles <= plan.block ? width : plan.columns;
+  return {plan.kinds * (plan.depth * columns + kGap * columns / kLanes<T>),
+          (tiles + plan.reach) * tile_step(plan.kinds, features), tiles * tile_step(plan.kinds, width), features};
+}
+
+/// Bytes of scratch memory that convolve_winograd needs.
+template <class T>
+constexpr std::size_t convolve_winograd_scratch(const Convolution &c) {
+  const WinogradMemory m = winograd_memory<T>(c);
+  return scratch_bytes<T>(m.filters) + scratch_bytes<T>(m.inputs) + scratch_bytes<T>(m.products) +
+         scratch_bytes<T>(m.zeros) + scratch_bytes<Segment>(winograd_axes(c).rows);
 }
 
 /// Most products that are added in order where sums are short, see Tiling, of so many: the longer the sums of the
