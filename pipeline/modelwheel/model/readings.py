@@ -91,13 +91,24 @@ class PyTorchReading(_Reading):
     """What decides the StableHLO that a program becomes."""
 
 
+class TfliteReading(_Reading):
+    """A file of TensorFlow Lite."""
+
+    format: Literal["tflite"] = "tflite"
+    file: str
+    """The name of the model's file in its directory."""
+    converter: str = "operators 1"
+    """Which graphs its operators become; the number is raised when they become other ones."""
+
+
 Reading: TypeAlias = Annotated[
     SavedModelReading
     | GraphDefReading
     | KerasReading
     | StableHloReading
     | OnnxReading
-    | PyTorchReading,
+    | PyTorchReading
+    | TfliteReading,
     Field(discriminator="format"),
 ]
 

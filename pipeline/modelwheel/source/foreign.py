@@ -46,11 +46,6 @@ class Foreign:
     """What to do, as an imperative."""
 
 
-TFLITE = Foreign(
-    "a model of TensorFlow Lite",
-    "name the SavedModel or .keras file that it was converted from, or convert it back, by "
-    "python -m tf2onnx.convert --tflite FILE --output model.onnx",
-)
 PICKLE = Foreign("a pickle (loading one runs code)", _SCIKIT)
 TORCH_PICKLE = Foreign("a pickle of PyTorch, without the program of its network", _TORCH)
 TORCHSCRIPT = Foreign("a program of TorchScript", _TORCH)
@@ -82,7 +77,6 @@ ARCHIVE = Foreign(
 )
 
 _BY_SUFFIX = {
-    **dict.fromkeys((".tflite", ".lite"), TFLITE),
     **dict.fromkeys((".pkl", ".pickle", ".joblib", ".dill", ".skops"), PICKLE),
     ".safetensors": SAFETENSORS,
     **dict.fromkeys((".gguf", ".ggml"), GGUF),
@@ -186,8 +180,6 @@ def _suffix(name: str) -> str:
 def _by_content(name: str, path: Path) -> Foreign | None:
     with path.open("rb") as file:
         head = file.read(_HEAD)
-    if head[4:8] == b"TFL3":
-        return TFLITE
     for start, kind in _STARTS:
         if head.startswith(start):
             return kind

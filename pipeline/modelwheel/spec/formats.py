@@ -81,6 +81,11 @@ FORMATS: Mapping[str, Format] = {
     "pytorch": Format(
         "PyTorch", (".pt2",), libraries=Libraries("torch-mlir", "torch-mlir", "PyTorch")
     ),
+    "tflite": Format(
+        "TensorFlow Lite",
+        (".tflite", ".lite"),
+        libraries=Libraries(reference="TensorFlow Lite"),
+    ),
 }
 """The formats by their names in a spec."""
 

@@ -30,7 +30,7 @@ _T = TypeVar("_T")
 DEFAULT_SIGNATURE = "serving_default"
 """The signature of formats whose models have one without a name."""
 
-_FORMATS = ("graph_def", "keras", "onnx", "pytorch", "saved_model", "stablehlo")
+_FORMATS = ("graph_def", "keras", "onnx", "pytorch", "saved_model", "stablehlo", "tflite")
 """Each has a folder, and in it a module of its name."""
 _QUANTIZERS: Mapping[str, str] = {
     **dict.fromkeys(("graph_def", "keras", "saved_model"), ".graph_layers"),

@@ -1,0 +1,196 @@
+"""Writes the graph of TensorFlow that a subgraph of TensorFlow Lite becomes.
+
+What does not depend on inputs is an array and computed at once: weights that are stored with 16 bits, sizes, indices.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.python.eager import context
+
+from ....errors import ModelwheelError, UnsupportedModelError
+from ....model.messages import first_line
+from ....util.text import one_line
+from . import lite_control, lite_elementwise, lite_layers, lite_movement
+from .lite_node import OPERATORS, LiteNode, Value
+from .tflite_file import LiteFile, LiteGraph, LiteTensor
+
+__all__ = ["OPERATORS", "build_graph", "refuse_unknown"]
+
+_MODULES = (lite_control, lite_elementwise, lite_layers, lite_movement)
+"""They fill the table of operators."""
+
+_MOST_ELEMENTS = 1 << 24
+"""Of an array that is computed from smaller ones, such as by TILE."""
+_GROW = frozenset({"BROADCAST_TO", "FILL", "ONE_HOT", "RANGE", "SCATTER_ND", "TILE"})
+"""Operators whose results may be larger than all that a file has."""
+_MAX_DEPTH = 50
+"""Of subgraphs that call each other."""
+_MOST_OPERATORS = 100_000
+"""Of all subgraphs, each as often as it is called."""
+_SHOWN = 6
+_INTEGERS = frozenset({"int8", "uint8", "int16"})
+_READ_AS_FLOAT = frozenset({"DEQUANTIZE"})
+
+
+def refuse_unknown(file: LiteFile) -> None:
+    """Refuses a file with operators that are not converted.
+
+    Raises:
+        UnsupportedModelError: The message names them all.
+    """
+    uses = Counter(operator.op for graph in file.graphs for operator in graph.operators)
+    unknown = sorted(uses.keys() - OPERATORS.keys())
+    if unknown:
+        shown = ", ".join(one_line(op) for op in unknown[:_SHOWN])
+        more = f" and {len(unknown) - _SHOWN} more" if len(unknown) > _SHOWN else ""
+        raise UnsupportedModelError(
+            f"the file has operators that modelwheel does not read ({shown}{more}); name the SavedModel or .keras file "
+            "that it was converted from, or convert it, by python -m tf2onnx.convert --tflite FILE --output model.onnx",
+            code="MW401",
+        )
+    for graph in file.graphs:
+        for operator in graph.operators:
+            _refuse_integers(graph, operator.op, [*operator.inputs, *operator.outputs])
+
+
+def _refuse_integers(graph: LiteGraph, op: str, numbers: Sequence[int]) -> None:
+    if op in _READ_AS_FLOAT:
+        return
+    for number in numbers:
+        tensor = graph.tensors[number]
+        if number >= 0 and tensor.quantized and tensor.dtype in _INTEGERS:
+            raise UnsupportedModelError(
+                f"{op} computes with {one_line(repr(tensor.name))}, integers of {tensor.dtype} with a scale, which are not "
+                "read from such files; convert the model to ONNX, by python -m tf2onnx.convert --tflite FILE --output "
+                "model.onnx, or from what it was made from without quantization",
+                code="MW404",
+            )
+
+
+def build_graph(file: LiteFile, graph: LiteGraph, inputs: Sequence[Value]) -> list[Value]:
+    """Adds the operators of a subgraph to the current graph of TensorFlow.
+
+    Args:
+        file: It has the subgraphs that others call.
+        graph: One of them.
+        inputs: Its inputs, tensors of any shapes that it takes.
+
+    Returns:
+        Its outputs.
+
+    Raises:
+        UnsupportedModelError: An operator cannot be converted, or not for these shapes.
+    """
+    return _Builder(file).run(graph, inputs, 0)
+
+
+class _Builder:
+    def __init__(self, file: LiteFile) -> None:
+        self._file = file
+        self._left = _MOST_OPERATORS
+
+    def run(self, graph: LiteGraph, inputs: Sequence[Value], depth: int) -> list[Value]:
+        """The outputs of a subgraph, which so many others surround."""
+        self._left -= len(graph.operators)
+        if depth > _MAX_DEPTH or self._left < 0:
+            raise UnsupportedModelError(
+                f"subgraphs of the file call each other more than {_MAX_DEPTH} levels deep, or have more than "
+                f"{_MOST_OPERATORS} operators where each is called; convert the model again",
+                code="MW416",
+            )
+        known: dict[int, Value] = {}
+        for number, value in zip(graph.inputs, inputs, strict=True):
+            known[number] = value
+
+        def value_of(number: int) -> Value | None:
+            if number not in known and number >= 0:
+                known[number] = _constant(graph.tensors[number])
+            return known.get(number)
+
+        def call(number: int, values: Sequence[Value]) -> list[Value]:
+            return self.run(self._file.graphs[number], values, depth + 1)
+
+        for operator in graph.operators:
+            results = [graph.tensors[number] for number in operator.outputs]
+            node = LiteNode(operator, [value_of(n) for n in operator.inputs], results, call)
+            known.update(zip(operator.outputs, _converted(node), strict=True))
+        return [_required(value_of(number)) for number in graph.outputs]
+
+
+def _constant(tensor: LiteTensor) -> Value:
+    value = tensor.value
+    if value is None:
+        raise UnsupportedModelError(
+            f"the file is damaged: nothing computes {one_line(repr(tensor.name))} before it is needed; convert the model "
+            "again",
+            code="MW416",
+        )
+    return value
+
+
+def _required(value: Value | None) -> Value:
+    if value is None:
+        raise UnsupportedModelError(
+            "the file is damaged: an output has no tensor; convert the model again", code="MW416"
+        )
+    return value
+
+
+def _converted(node: LiteNode) -> list[Value]:
+    """The results of an operator: arrays if it has no other operands."""
+    try:
+        if _is_foldable(node):
+            with context.eager_mode():
+                return [np.asarray(value) for value in _results(node)]
+        with tf.name_scope(_scope(node)):
+            return _results(node)
+    except ModelwheelError:
+        raise
+    except (tf.errors.OpError, ValueError, TypeError, IndexError, AttributeError) as error:
+        shapes = ", ".join(str(list(np.shape(v))) if isinstance(v, np.ndarray) else str(v.shape) for v in node.inputs if v is not None)  # fmt: skip
+        raise UnsupportedModelError(
+            f"{node.place} cannot be converted for operands of the shapes {shapes} ({first_line(error)}); if the file is for "
+            "other sizes of its inputs, such as a batch of 1, write these in `inputs` of the spec"
+        ) from error
+
+
+def _results(node: LiteNode) -> list[Value]:
+    results = OPERATORS[node.operator.op](node)
+    return list(results) if isinstance(results, list | tuple) else [results]
+
+
+def _is_foldable(node: LiteNode) -> bool:
+    op = node.operator.op
+    if op in ("SHAPE", "RANK"):
+        return False  # they give arrays where shapes are known
+    if op in lite_control.CALLS or not all(
+        value is None or isinstance(value, np.ndarray) for value in node.inputs
+    ):
+        return False
+    return op not in _GROW or _elements(node) <= _MOST_ELEMENTS
+
+
+def _elements(node: LiteNode) -> int:
+    """About how many elements the result of an operator that grows has, at most."""
+    if node.operator.op == "RANGE":
+        start, limit, delta = (float(node.constant(n, "the range")) for n in range(3))
+        return int(abs(limit - start) / max(abs(delta), 1e-30)) + 1
+    if node.operator.op == "ONE_HOT":
+        return int(node[0].size) * max(int(node.constant(1, "the depth")), 1)
+    which = {"FILL": 0, "BROADCAST_TO": 1, "TILE": 1, "SCATTER_ND": 2}[node.operator.op]
+    factor = math.prod(int(extent) for extent in node.constant(which, "the shape").reshape(-1))
+    return factor * int(node[0].size) if node.operator.op == "TILE" else factor
+
+
+def _scope(node: LiteNode) -> str:
+    """A name for what an operator becomes: of its layer, as the converter keeps it."""
+    name = node.results[0].name.partition(";")[0] if node.results else ""
+    name = re.sub(r"[^A-Za-z0-9_.\\/-]", "_", name).strip("/_.-\\") or node.operator.op.lower()
+    return name if re.match(r"[A-Za-z0-9.]", name) else f"n{name}"

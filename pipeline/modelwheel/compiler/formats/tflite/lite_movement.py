@@ -1,0 +1,208 @@
+"""Operators that move elements: shapes, slices, concatenations, indices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from .lite_node import LiteNode, Value, activated, operator
+
+_REFLECT = 0
+
+
+def _integers(node: LiteNode, number: int, what: str) -> list[int]:
+    return [int(value) for value in node.constant(number, what).reshape(-1)]
+
+
+def _integer(node: LiteNode, number: int, what: str) -> int:
+    return int(node.constant(number, what).reshape(()))
+
+
+@operator("SHAPE")
+def _shape(node: LiteNode) -> Value:
+    dtype = node.results[0].dtype
+    shape = tf.TensorShape(node[0].shape)
+    if shape.is_fully_defined():
+        return np.array(shape.as_list(), dtype)
+    return tf.shape(node[0], out_type=tf.dtypes.as_dtype(dtype))
+
+
+@operator("RANK")
+def _rank(node: LiteNode) -> Value:
+    return np.array(len(node[0].shape), np.int32)
+
+
+@operator("RESHAPE")
+def _reshape(node: LiteNode) -> Value:
+    if node.has(1):
+        return tf.reshape(node[0], node[1])
+    return tf.reshape(node[0], [int(extent) for extent in node.options.newShape])
+
+
+@operator("TRANSPOSE")
+def _transpose(node: LiteNode) -> Value:
+    return tf.transpose(node[0], _integers(node, 1, "the permutation"))
+
+
+@operator("EXPAND_DIMS")
+def _expand_dims(node: LiteNode) -> Value:
+    return tf.expand_dims(node[0], _integer(node, 1, "the axis"))
+
+
+@operator("SQUEEZE")
+def _squeeze(node: LiteNode) -> Value:
+    axes = node.options.squeezeDims if node.options is not None else None
+    axes = [] if axes is None else [int(axis) for axis in axes]
+    return tf.squeeze(node[0], axes or None)
+
+
+@operator("PACK")
+def _pack(node: LiteNode) -> Value:
+    return tf.stack([node[n] for n in range(len(node.inputs))], node.options.axis)
+
+
+@operator("UNPACK")
+def _unpack(node: LiteNode) -> list[Value]:
+    return list(tf.unstack(node[0], node.options.num, node.options.axis))
+
+
+@operator("CONCATENATION")
+def _concatenation(node: LiteNode) -> Value:
+    values = [node[n] for n in range(len(node.inputs))]
+    return activated(node, tf.concat(values, node.options.axis))
+
+
+@operator("SPLIT")
+def _split(node: LiteNode) -> list[Value]:
+    return list(tf.split(node[1], len(node.results), _integer(node, 0, "the axis")))
+
+
+@operator("SPLIT_V")
+def _split_v(node: LiteNode) -> list[Value]:
+    sizes, axis = _integers(node, 1, "a size"), _integer(node, 2, "the axis")
+    return list(tf.split(node[0], sizes, axis))
+
+
+@operator("SLICE")
+def _slice(node: LiteNode) -> Value:
+    return tf.slice(node[0], node[1], node[2])
+
+
+@operator("STRIDED_SLICE")
+def _strided_slice(node: LiteNode) -> Value:
+    options = node.options
+    if options.offset:
+        raise node.refuse("has ends that count from where it begins")
+    return tf.strided_slice(
+        *(node[0], node[1], node[2], node[3]),
+        begin_mask=options.beginMask,
+        end_mask=options.endMask,
+        ellipsis_mask=options.ellipsisMask,
+        new_axis_mask=options.newAxisMask,
+        shrink_axis_mask=options.shrinkAxisMask,
+    )
+
+
+@operator("GATHER")
+def _gather(node: LiteNode) -> Value:
+    options = node.options
+    axis, batch = (options.axis, options.batchDims) if options is not None else (0, 0)
+    return tf.gather(node[0], node[1], axis=axis, batch_dims=batch)
+
+
+@operator("GATHER_ND")
+def _gather_nd(node: LiteNode) -> Value:
+    return tf.gather_nd(node[0], node[1])
+
+
+@operator("EMBEDDING_LOOKUP")
+def _embedding_lookup(node: LiteNode) -> Value:
+    return tf.gather(node[1], node[0])
+
+
+@operator("SCATTER_ND")
+def _scatter_nd(node: LiteNode) -> Value:
+    return tf.scatter_nd(node[0], node[1], node[2])
+
+
+@operator("ONE_HOT")
+def _one_hot(node: LiteNode) -> Value:
+    depth = _integer(node, 1, "the depth")
+    return tf.one_hot(node[0], depth, node[2], node[3], node.options.axis)
+
+
+@operator("TILE")
+def _tile(node: LiteNode) -> Value:
+    return tf.tile(node[0], node[1])
+
+
+@operator("FILL")
+def _fill(node: LiteNode) -> Value:
+    return tf.fill(node[0], node[1])
+
+
+@operator("RANGE")
+def _range(node: LiteNode) -> Value:
+    return tf.range(node[0], node[1], node[2])
+
+
+@operator("BROADCAST_TO")
+def _broadcast_to(node: LiteNode) -> Value:
+    return tf.broadcast_to(node[0], node[1])
+
+
+@operator("BROADCAST_ARGS")
+def _broadcast_args(node: LiteNode) -> Value:
+    return tf.broadcast_dynamic_shape(node[0], node[1])
+
+
+def _paddings(node: LiteNode) -> list[list[int]]:
+    rows: list[list[int]] = node.constant(1, "the padding").tolist()
+    return rows
+
+
+@operator("PAD", "PADV2")
+def _pad(node: LiteNode) -> Value:
+    value: Any = node[2] if node.has(2) else 0
+    return tf.pad(node[0], _paddings(node), constant_values=value)
+
+
+@operator("MIRROR_PAD")
+def _mirror_pad(node: LiteNode) -> Value:
+    mode = "REFLECT" if node.options.mode == _REFLECT else "SYMMETRIC"
+    return tf.pad(node[0], _paddings(node), mode)
+
+
+@operator("REVERSE_V2")
+def _reverse(node: LiteNode) -> Value:
+    return tf.reverse(node[0], _integers(node, 1, "an axis"))
+
+
+@operator("REVERSE_SEQUENCE")
+def _reverse_sequence(node: LiteNode) -> Value:
+    options = node.options
+    return tf.reverse_sequence(node[0], node[1], options.seqDim, options.batchDim)
+
+
+@operator("DEPTH_TO_SPACE")
+def _depth_to_space(node: LiteNode) -> Value:
+    return tf.nn.depth_to_space(node[0], node.options.blockSize)
+
+
+@operator("SPACE_TO_DEPTH")
+def _space_to_depth(node: LiteNode) -> Value:
+    return tf.nn.space_to_depth(node[0], node.options.blockSize)
+
+
+@operator("SPACE_TO_BATCH_ND")
+def _space_to_batch(node: LiteNode) -> Value:
+    paddings = node.constant(2, "the padding")
+    return tf.space_to_batch(node[0], node.constant(1, "the block"), paddings)
+
+
+@operator("BATCH_TO_SPACE_ND")
+def _batch_to_space(node: LiteNode) -> Value:
+    crops = node.constant(2, "what is cropped")
+    return tf.batch_to_space(node[0], node.constant(1, "the block"), crops)

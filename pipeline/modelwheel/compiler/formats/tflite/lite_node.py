@@ -1,0 +1,113 @@
+"""An operator of TensorFlow Lite with the values of its inputs, and the table of those that are converted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from ....errors import UnsupportedModelError
+from ....util.text import one_line
+from .tflite_file import LiteOperator, LiteTensor
+
+Value = Any
+"""An array that is known while the model is converted, or a tensor of the graph."""
+
+
+@dataclass(frozen=True)
+class LiteNode:
+    """An operator and its operands."""
+
+    operator: LiteOperator
+    inputs: Sequence[Value | None]
+    """None for those that are left out."""
+    results: Sequence[LiteTensor]
+    call: Callable[[int, Sequence[Value]], list[Value]]
+    """The results of the subgraph with a number for some inputs."""
+
+    @property
+    def options(self) -> Any:
+        """Its attributes, by the names of the schema."""
+        return self.operator.options
+
+    @property
+    def place(self) -> str:
+        """How messages name it."""
+        name = self.results[0].name if self.results else ""
+        return f"{self.operator.op} {one_line(repr(name))}"
+
+    def __getitem__(self, number: int) -> Value:
+        """An input that is there."""
+        value = self.inputs[number] if number < len(self.inputs) else None
+        if value is None:
+            raise UnsupportedModelError(
+                f"the file is damaged: {self.place} has no input {number}; convert the model again",
+                code="MW416",
+            )
+        return value
+
+    def has(self, number: int) -> bool:
+        """Whether there is an input of this number."""
+        return number < len(self.inputs) and self.inputs[number] is not None
+
+    def constant(self, number: int, what: str) -> np.ndarray[Any, Any]:
+        """An input that must be known while the model is converted.
+
+        Raises:
+            UnsupportedModelError: It depends on the inputs of the model.
+        """
+        value = self[number]
+        if isinstance(value, np.ndarray):
+            return value
+        known = tf.get_static_value(value)
+        if known is None:
+            raise UnsupportedModelError(
+                f"{what} of {self.place} depends on the inputs of the model; convert the model with fixed sizes",
+                code="MW408",
+            )
+        return np.asarray(known)
+
+    def refuse(self, problem: str) -> UnsupportedModelError:
+        """An error about it."""
+        return UnsupportedModelError(
+            f"{self.place} {problem}; convert the model with other operations", code="MW401"
+        )
+
+
+Convert = Callable[[LiteNode], Value]
+"""The result of an operator, or a list of several."""
+
+OPERATORS: dict[str, Convert] = {}
+"""By their names in the schema; `lite_operators` fills it."""
+
+
+def operator(*names: str) -> Callable[[Convert], Convert]:
+    """Registers what converts some operators."""
+
+    def register(convert: Convert) -> Convert:
+        OPERATORS.update(dict.fromkeys(names, convert))
+        return convert
+
+    return register
+
+
+_RELU_N1_TO_1 = 2
+_ACTIVATIONS: dict[int, Callable[[Value], Value]] = {
+    0: lambda x: x,
+    1: tf.nn.relu,
+    _RELU_N1_TO_1: lambda x: tf.clip_by_value(x, -1.0, 1.0),
+    3: tf.nn.relu6,
+    4: tf.tanh,
+}
+"""By the numbers of ActivationFunctionType in the schema."""
+
+
+def activated(node: LiteNode, value: Value) -> Value:
+    """A result after the activation that an operator has inside."""
+    number = node.options.fusedActivationFunction if node.options is not None else 0
+    if number not in _ACTIVATIONS:
+        raise node.refuse(f"has the activation number {number}, which is not known")
+    return _ACTIVATIONS[number](value)

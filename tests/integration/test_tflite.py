@@ -1,0 +1,400 @@
+"""Files of TensorFlow Lite: graphs that compute what its own interpreter does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import flatbuffers
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow.lite.python import schema_py_generated as schema
+
+from modelwheel.compiler import formats
+from modelwheel.compiler.formats.tflite.lite_graph import OPERATORS
+from modelwheel.compiler.formats.tflite.lite_sparse import dense
+from modelwheel.compiler.formats.tflite.tflite_file import read_file
+from modelwheel.compiler.loaded.base import SignatureGraph
+from modelwheel.errors import UnsupportedModelError
+from modelwheel.model.readings import TfliteReading
+from tests.support.commands import Modelwheel
+
+pytestmark = pytest.mark.slow
+
+_RANDOM = np.random.default_rng(7)
+
+
+def _weights(*shape: int) -> Any:
+    return tf.constant(_RANDOM.normal(size=shape) * 0.3, tf.float32)
+
+
+def _convolutions(x: Any) -> Any:
+    x = tf.nn.relu6(tf.nn.conv2d(x, _weights(3, 3, 3, 8), 1, "SAME") + _weights(8))
+    x = tf.nn.depthwise_conv2d(x, _weights(3, 3, 8, 1), [1, 2, 2, 1], "SAME") + _weights(8)
+    x = tf.nn.depthwise_conv2d(tf.nn.relu(x), _weights(3, 3, 8, 2), [1] * 4, "VALID") + _weights(16)
+    return tf.nn.conv2d(x, _weights(2, 2, 16, 4), 1, "VALID", dilations=[1, 2, 2, 1])
+
+
+def _images(x: Any) -> Any:
+    y = tf.image.resize(x, [9, 7])
+    z = tf.compat.v1.image.resize_nearest_neighbor(x, [24, 24], half_pixel_centers=True)
+    p = tf.nn.max_pool2d(x, 2, 2, "SAME") + tf.nn.avg_pool2d(x, 2, 2, "SAME")
+    q = tf.nn.depth_to_space(tf.nn.space_to_depth(x, 2), 2)
+    up = tf.nn.conv2d_transpose(x, _weights(3, 3, 2, 3), [1, 24, 24, 2], [1, 2, 2, 1], "SAME")
+    m = tf.pad(q, [[0, 0], [1, 1], [2, 2], [0, 0]], "REFLECT")
+    n = tf.nn.local_response_normalization(x, 2, 1.0, 0.1, 0.5)
+    return tf.concat([tf.reshape(v, [-1]) for v in (y, z, p, q, up, m, n)], 0)
+
+
+def _elements(x: Any) -> Any:
+    y = tf.abs(x) + 0.5
+    values = [tf.exp(x), tf.math.log(y), tf.sqrt(y), tf.math.rsqrt(y), tf.sin(x), tf.cos(x)]
+    values += [tf.tanh(x), tf.sigmoid(x), tf.nn.elu(x), tf.nn.leaky_relu(x, 0.1), -x, x * x]
+    values += [tf.floor(x), tf.math.ceil(x), tf.round(x), tf.sign(x), tf.nn.relu(x), x - y, x / y]
+    values += [
+        tf.pow(y, 1.5),
+        tf.minimum(x, 0.3),
+        tf.maximum(x, y),
+        tf.math.squared_difference(x, y),
+    ]
+    values += [tf.math.floormod(x, y), tf.math.floordiv(x, y), tf.zeros_like(x)]
+    values += [tf.nn.gelu(x, approximate=True), tf.nn.relu6(x + 3.0) * x / 6.0]
+    values += [tf.clip_by_value(x, -1.0, 1.0), tf.math.atan2(x, y), tf.add_n([x, y, x])]
+    keep = tf.logical_or(tf.logical_and(x > 0.1, tf.logical_not(x >= y)), tf.equal(x, y))
+    keep = tf.logical_and(
+        keep, tf.logical_or(x < 2.0, tf.logical_and(x <= 3.0, tf.not_equal(x, 1.0)))
+    )
+    values += [tf.where(keep, x, y), tf.cast(keep, tf.float32)]
+    return tf.stack(values)
+
+
+def _reductions(x: Any) -> Any:
+    values = [
+        tf.reduce_mean(x, -1),
+        tf.reduce_sum(x, -1),
+        tf.reduce_max(x, -1),
+        tf.reduce_min(x, -1),
+    ]
+    values += [tf.reduce_prod(x, -1), tf.cast(tf.argmax(x, -1), tf.float32)]
+    values += [tf.cast(tf.argmin(x, -1), tf.float32), tf.reduce_max(tf.nn.softmax(x), -1)]
+    values += [tf.reduce_max(tf.nn.log_softmax(x), -1), tf.cumsum(x, -1)[..., -1]]
+    values += [tf.cast(tf.reduce_any(x > 1.0, -1), tf.float32)]
+    values += [tf.cast(tf.reduce_all(x > -1.0, -1), tf.float32)]
+    values += [tf.math.top_k(x, 3).values[..., 2], tf.reduce_sum(tf.math.l2_normalize(x, -1), -1)]
+    return tf.stack(values)
+
+
+def _movements(x: Any) -> Any:
+    a, b = tf.split(x, 2, -1)
+    c, d = tf.split(x, [1, 3], 1)
+    rows = tf.unstack(x, axis=1)
+    values = [tf.transpose(a, [0, 2, 1]), tf.expand_dims(b, 1), c, d, rows[1], x[:, ::-1, 1:3]]
+    values += [tf.gather(x, [2, 0], axis=1), tf.gather_nd(x, [[0, 1, 2], [1, 3, 0]])]
+    values += [
+        tf.tile(a, [1, 2, 1]),
+        tf.reverse(x, [1]),
+        tf.squeeze(c, 1),
+        tf.slice(x, [0, 1, 0], [2, 2, 3]),
+    ]
+    values += [
+        tf.pad(x, [[0, 0], [1, 0], [0, 1]]),
+        tf.pad(x, [[0, 0], [1, 0], [0, 1]], constant_values=2.0),
+    ]
+    values += [tf.broadcast_to(x[:, :1], [2, 3, 6]), tf.one_hot(tf.cast(x[0, 0] > 0, tf.int32), 3)]
+    values += [tf.scatter_nd([[1], [3]], x[0, :2], [5, 6]), tf.fill(tf.shape(x), 1.0) * x]
+    values += [tf.reverse_sequence(x, [2, 3], 1), tf.cast(tf.rank(x) + tf.range(6), tf.float32) * x]
+    values += [tf.space_to_batch(x[:, :, None], [2, 1], [[0, 0], [0, 0]])]
+    return tf.concat([tf.reshape(v, [-1]) for v in values], 0)
+
+
+def _products(x: Any) -> Any:
+    y = tf.nn.relu(tf.matmul(x, _weights(6, 5)) + _weights(5))
+    z = tf.matmul(x, x, transpose_b=True)
+    spectrum = tf.signal.rfft(tf.reshape(x, [-1, 24]), [32])
+    parts = [y, z, tf.abs(spectrum), tf.math.real(spectrum), tf.math.imag(spectrum)]
+    return tf.concat([tf.reshape(v, [-1]) for v in parts], 0)
+
+
+def _control(x: Any) -> Any:
+    y = tf.cond(tf.reduce_sum(x) > 0.0, lambda: x * 2.0, lambda: x - 1.0)
+    _, z = tf.while_loop(lambda n, _: n < 5, lambda n, v: (n + 1, tf.tanh(v) + x), (0, y))
+    return z
+
+
+def _prelu(x: Any) -> Any:
+    return tf.nn.relu(x) + _weights(5, 4) * -tf.nn.relu(-x)
+
+
+_MODELS: Mapping[str, tuple[Callable[[Any], Any], tuple[int, ...]]] = {
+    "convolutions": (_convolutions, (1, 14, 15, 3)),
+    "images": (_images, (1, 12, 12, 3)),
+    "elements": (_elements, (3, 7)),
+    "reductions": (_reductions, (3, 4, 6)),
+    "movements": (_movements, (2, 4, 6)),
+    "products": (_products, (2, 4, 6)),
+    "control": (_control, (3, 4)),
+    "prelu": (_prelu, (2, 5, 4)),
+    "volumes": (
+        lambda x: tf.nn.conv3d(x, _weights(2, 2, 2, 3, 4), [1] * 5, "SAME"),
+        (1, 4, 5, 6, 3),
+    ),
+}
+
+
+_X = np.array([[-4.5, -0.3, 0.0], [0.7, 2.5, 8.0]], np.float32)
+_IMAGE = np.arange(32, dtype=np.float32).reshape(4, 2, 2, 2)
+_POOL = {"padding": 1, "strideW": 1, "strideH": 1, "filterWidth": 2, "filterHeight": 2}
+_SINGLE: Mapping[str, tuple[list[Any], str, Mapping[str, Any]]] = {
+    "BATCH_TO_SPACE_ND": ([_IMAGE, [2, 2], [[0, 0], [1, 0]]], "BatchToSpaceNDOptionsT", {}),
+    "BITCAST": ([_X], "BitcastOptionsT", {}),
+    "BITWISE_XOR": ([np.arange(6, dtype=np.int32), [3]], "BitwiseXorOptionsT", {}),
+    "BROADCAST_ARGS": ([np.array([2, 1], np.int32), [1, 3]], "", {}),
+    "EMBEDDING_LOOKUP": ([np.array([1, 0, 1], np.int32), _X], "", {}),
+    "EXPAND_DIMS": ([_X, [1]], "ExpandDimsOptionsT", {}),
+    "FILL": ([np.array([2, 3], np.int32), np.float32(4)], "FillOptionsT", {}),
+    "GREATER_EQUAL": ([_X, _X * _X], "GreaterEqualOptionsT", {}),
+    "HARD_SWISH": ([_X], "HardSwishOptionsT", {}),
+    "L2_POOL_2D": ([_IMAGE], "Pool2DOptionsT", _POOL),
+    "LOGICAL_NOT": ([_X > 0], "LogicalNotOptionsT", {}),
+    "PRELU": ([_X, np.array([0.5, -1, 2], np.float32)], "", {}),
+    "RANK": ([_X], "RankOptionsT", {}),
+    "RELU6": ([_X], "", {}),
+    "RELU_0_TO_1": ([_X], "", {}),
+    "RIGHT_SHIFT": ([np.arange(6, dtype=np.int32), [1]], "RightShiftOptionsT", {}),
+    "SELECT_V2": ([_X > 0, _X, np.float32(9)], "SelectV2OptionsT", {}),
+    "SHAPE": ([_X], "ShapeOptionsT", {"outType": schema.TensorType.INT32}),
+    "SQUARE": ([_X], "SquareOptionsT", {}),
+    "SQUEEZE": ([_X[:1]], "SqueezeOptionsT", {"squeezeDims": [0]}),
+    "ZEROS_LIKE": ([_X], "ZerosLikeOptionsT", {}),
+}
+"""Operators that no model above has: the first input is one of the model, the others are constants."""
+_RESULTS = {
+    **dict.fromkeys(("GREATER_EQUAL", "LOGICAL_NOT"), np.bool_),
+    **dict.fromkeys(("BITCAST", "RANK", "SHAPE"), np.int32),
+    **dict.fromkeys(("EMBEDDING_LOOKUP", "SELECT_V2", "FILL"), np.float32),
+}
+"""Types of results that are not those of the first input."""
+_ELSEWHERE = frozenset({"CALL", "DENSIFY", "DEQUANTIZE", "RANGE"})
+"""Operators of other tests."""
+_TYPES = {"float32": 0, "int32": 2, "bool": 6}
+"""Numbers of TensorType in the schema."""
+
+
+def _single(op: str) -> bytes:
+    """A file with one operator."""
+    values, kind, options = _SINGLE[op]
+    arrays = [np.asarray(v, None if hasattr(v, "dtype") else np.int32) for v in values]
+    made = schema.OperatorT()
+    made.opcodeIndex, made.inputs, made.outputs = 0, list(range(len(arrays))), [len(arrays)]
+    if kind:
+        made.builtinOptions = getattr(schema, kind)()
+        name = kind.removesuffix("T")
+        second = hasattr(schema.BuiltinOptions2, name)
+        made.builtinOptionsType = getattr(schema.BuiltinOptions, name, 0)
+        if second:
+            made.builtinOptions2, made.builtinOptions = made.builtinOptions, None
+            made.builtinOptions2Type = getattr(schema.BuiltinOptions2, name)
+        for field, value in options.items():
+            setattr(made.builtinOptions, field, value)
+    empty = np.zeros(arrays[0].shape, _RESULTS.get(op, arrays[0].dtype))
+    graph = schema.SubGraphT()
+    graph.operators, graph.inputs, graph.outputs = [made], [0], [len(arrays)]
+    model = schema.ModelT()
+    model.version, model.subgraphs, model.buffers = 3, [graph], [schema.BufferT()]
+    graph.tensors = []
+    for number, array in enumerate((*arrays, empty)):
+        tensor = schema.TensorT()
+        tensor.name, tensor.shape = f"t{number}", list(array.shape)
+        tensor.type = _TYPES[array.dtype.name]
+        if 0 < number < len(arrays):
+            buffer = schema.BufferT()
+            buffer.data = np.frombuffer(array.tobytes(), np.uint8)
+            tensor.buffer = len(model.buffers)
+            model.buffers.append(buffer)
+        graph.tensors.append(tensor)
+    code = schema.OperatorCodeT()
+    code.builtinCode = getattr(schema.BuiltinOperator, op)
+    code.deprecatedBuiltinCode, code.version = min(code.builtinCode, 127), 1
+    model.operatorCodes = [code]
+    return _packed(model)
+
+
+def _packed(model: schema.ModelT) -> bytes:
+    builder = flatbuffers.Builder(0)
+    builder.Finish(model.Pack(builder), b"TFL3")
+    return bytes(builder.Output())
+
+
+def _converted(
+    function: Callable[[Any], Any], shape: tuple[int | None, ...], **options: Any
+) -> bytes:
+    traced = tf.function(function).get_concrete_function(tf.TensorSpec(shape, tf.float32, "x"))
+    converter = tf.lite.TFLiteConverter.from_concrete_functions([traced])
+    for name, value in options.items():
+        setattr(converter, name, value)
+    return bytes(converter.convert())
+
+
+def _load(path: Path) -> Any:
+    reading = TfliteReading(file=path.name)
+    assert formats.inspect(path.parent, reading).signatures
+    return formats.load(path.parent, reading, formats.DEFAULT_SIGNATURE, {})
+
+
+def _results(made: SignatureGraph, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        tf.import_graph_def(made.graph_def, name="")
+        feeds = {f"{made.feeds[name]}:0": value for name, value in inputs.items()}
+        results: dict[str, Any] = session.run(
+            {name: fetch.tensor for name, fetch in made.fetches.items()}, feeds
+        )
+        return results
+
+
+def _compare(path: Path, shape: tuple[int, ...]) -> SignatureGraph:
+    model = _load(path)
+    (name,) = (tensor.name for tensor in model.info.inputs)
+    inputs = {name: np.random.default_rng(3).normal(size=shape).astype(np.float32)}
+    made: SignatureGraph = model.graph({name: shape})
+    results = _results(made, inputs)
+    for output, expected in model(inputs).items():
+        np.testing.assert_allclose(results[output], expected, rtol=2e-5, atol=2e-5)
+    return made
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The models as files."""
+    directory = tmp_path_factory.mktemp("lite")
+    made = {name: directory / f"{name}.tflite" for name in _MODELS}
+    for name, path in made.items():
+        path.write_bytes(_converted(*_MODELS[name]))
+    return made
+
+
+@pytest.mark.parametrize("name", _MODELS)
+def test_a_graph_computes_what_the_interpreter_does(name: str, files: dict[str, Path]) -> None:
+    _compare(files[name], _MODELS[name][1])
+
+
+def test_every_operator_is_in_a_model(files: dict[str, Path]) -> None:
+    used = {
+        operator.op
+        for path in files.values()
+        for graph in read_file(path).graphs
+        for operator in graph.operators
+    }
+    assert OPERATORS.keys() - used == _SINGLE.keys() | _ELSEWHERE
+
+
+@pytest.mark.parametrize("op", _SINGLE)
+def test_an_operator_alone(op: str, tmp_path: Path) -> None:
+    path = tmp_path / "one.tflite"
+    path.write_bytes(_single(op))
+    model = _load(path)
+    inputs = {"t0": np.asarray(_SINGLE[op][0][0])}
+    ((output, expected),) = model(inputs).items()
+    found = _results(model.graph({"t0": inputs["t0"].shape}), inputs)[output]
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    assert found.dtype == expected.dtype
+    assert found.shape == expected.shape
+
+
+def test_rows_may_be_free(tmp_path: Path) -> None:
+    path = tmp_path / "rows.tflite"
+    function = lambda x: tf.reshape(tf.matmul(x, _weights(6, 4)), [tf.shape(x)[0], 2, 2])
+    path.write_bytes(_converted(function, (None, 6)))
+    assert _load(path).info.inputs[0].shape == (None, 6)
+    for rows in (1, 5):
+        _compare(path, (rows, 6))
+
+
+def test_weights_of_16_bits_become_constants(tmp_path: Path) -> None:
+    path = tmp_path / "half.tflite"
+    target = tf.lite.TargetSpec(supported_types=[tf.float16])
+    options = {"optimizations": [tf.lite.Optimize.DEFAULT], "target_spec": target}
+    path.write_bytes(_converted(_convolutions, (1, 14, 15, 3), **options))
+    made = _compare(path, (1, 14, 15, 3))
+    assert not [node for node in made.graph_def.node if node.op == "Cast"]
+
+
+@pytest.mark.filterwarnings("ignore:Statistics for quantized inputs")
+def test_integers_with_a_scale_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "bytes.tflite"
+    samples = [[_RANDOM.normal(size=(1, 14, 15, 3)).astype(np.float32)] for _ in range(4)]
+    options = {
+        "optimizations": [tf.lite.Optimize.DEFAULT],
+        "representative_dataset": lambda: iter(samples),
+    }
+    path.write_bytes(_converted(_convolutions, (1, 14, 15, 3), **options))
+    with pytest.raises(UnsupportedModelError, match=r"tf2onnx\.convert --tflite"):
+        _load(path)
+
+
+def test_custom_operators_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "custom.tflite"
+    path.write_bytes(_converted(tf.math.erfc, (2, 3), allow_custom_ops=True))
+    with pytest.raises(UnsupportedModelError, match=r"operators .*\(CUSTOM Erfc\)"):
+        _load(path)
+
+
+def test_subgraphs_that_call_themselves_are_refused(tmp_path: Path, files: dict[str, Path]) -> None:
+    model = schema.ModelT.InitFromPackedBuf(files["control"].read_bytes(), 0)
+    for graph in model.subgraphs:
+        for operator in graph.operators:
+            if isinstance(operator.builtinOptions, schema.IfOptionsT):
+                operator.builtinOptions.thenSubgraphIndex = 0
+    path = tmp_path / "endless.tflite"
+    path.write_bytes(_packed(model))
+    with pytest.raises(UnsupportedModelError, match="call each other more than"):
+        _load(path)
+
+
+@pytest.mark.parametrize("name", ["convolutions", "control"])
+@pytest.mark.parametrize("kept", [0, 4, 8, 100, 0.5, 0.9])
+def test_a_truncated_file_is_refused(
+    name: str, kept: float, tmp_path: Path, files: dict[str, Path]
+) -> None:
+    content = files[name].read_bytes()
+    path = tmp_path / "cut.tflite"
+    path.write_bytes(content[: int(kept if kept > 1 or not kept else kept * len(content))])
+    with pytest.raises(UnsupportedModelError, match=r"cut\.tflite|the file"):
+        _load(path)
+
+
+def test_sparse_constants() -> None:
+    # Rows are dense; of their columns, two by two in blocks, only some are there.
+    levels = [_level(2), _level(segments=[0, 1, 3], indices=[1, 0, 2]), _level(2)]
+    sparsity = schema.SparsityParametersT()
+    sparsity.traversalOrder, sparsity.blockMap, sparsity.dimMetadata = [0, 1, 2], [1], levels
+    elements = np.arange(1, 7, dtype=np.float32)
+    expected = [[0, 0, 1, 2, 0, 0], [3, 4, 0, 0, 5, 6]]
+    assert dense(elements, (2, 6), sparsity).tolist() == expected
+    with pytest.raises(ValueError, match="other elements"):
+        dense(elements[:-1], (2, 6), sparsity)
+
+
+def _level(
+    size: int = 0, segments: list[int] | None = None, indices: list[int] | None = None
+) -> schema.DimensionMetadataT:
+    level = schema.DimensionMetadataT()
+    level.format = (
+        schema.DimensionType.DENSE if indices is None else schema.DimensionType.SPARSE_CSR
+    )
+    level.denseSize = size
+    level.arraySegments, level.arrayIndices = (_vector(segments or []), _vector(indices or []))
+    return level
+
+
+def _vector(values: list[int]) -> schema.Int32VectorT:
+    vector = schema.Int32VectorT()
+    vector.values = values
+    return vector
+
+
+def test_a_wheel(modelwheel: Modelwheel, files: dict[str, Path], tmp_path: Path) -> None:
+    modelwheel("new", "lite", "--model", files["convolutions"], "--out", tmp_path)
+    built = modelwheel("build", tmp_path / "lite.yaml", "--out", tmp_path / "dist")
+    assert list((tmp_path / "dist").glob("*.whl")), built
