@@ -27,8 +27,6 @@ def _zip(*names: str) -> bytes:
 
 _SAFETENSORS = (2).to_bytes(8, "little") + b"{}"
 _FILES = {
-    "m.tflite": (b"\x1c\0\0\0TFL3", "TensorFlow Lite", "tf2onnx.convert --tflite"),
-    "renamed.model": (b"\x1c\0\0\0TFL3", "TensorFlow Lite", "tf2onnx.convert --tflite"),
     "m.pkl": (pickle.dumps([1]), "a pickle (loading one runs code)", "skl2onnx.to_onnx"),
     "m.joblib": (pickle.dumps([1]), "a pickle (loading one runs code)", "skl2onnx.to_onnx"),
     "m.safetensors": (_SAFETENSORS, "weights without their network", "torch.onnx.export"),
@@ -101,7 +99,7 @@ def test_what_is_not_foreign() -> None:
 
 def test_a_file_that_may_not_be_read_is_known_by_its_name_alone() -> None:
     assert "XGBoost" not in (explain_file("m.json", None) or "")
-    assert "TensorFlow Lite" in (explain_file("m.tflite", None) or "")
+    assert "llama.cpp" in (explain_file("m.gguf", None) or "")
 
 
 def test_a_format_that_the_spec_names_is_taken_for_that(tmp_path: Path, store: Store) -> None:

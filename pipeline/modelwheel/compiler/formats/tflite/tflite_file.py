@@ -232,7 +232,7 @@ def _tensor(tensor: Any, buffers: Sequence[Any]) -> LiteTensor:
 
 
 def _signature_names(model: Any) -> dict[int, str]:
-    """What the signature of the main graph calls its inputs and outputs."""
+    """Names of the inputs and outputs of the main graph, by the numbers of their tensors, from its signature."""
     for signature in model.signatureDefs or ():
         if signature.subgraphIndex == 0:
             ports = (*_list(signature.inputs), *_list(signature.outputs))
