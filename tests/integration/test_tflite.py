@@ -176,7 +176,9 @@ _RESULTS = {
     **dict.fromkeys(("EMBEDDING_LOOKUP", "SELECT_V2", "FILL"), np.float32),
 }
 """Types of results that are not those of the first input."""
-_ELSEWHERE = frozenset({"CALL", "DENSIFY", "DEQUANTIZE", "RANGE"})
+_ELSEWHERE = frozenset(
+    {"CALL", "DENSIFY", "DEQUANTIZE", "RANGE", "SET_ITEM", "UNIDIRECTIONAL_SEQUENCE_LSTM"}
+)
 """Operators of other tests."""
 _TYPES = {"float32": 0, "int32": 2, "bool": 6}
 """Numbers of TensorType in the schema."""
@@ -300,6 +302,27 @@ def test_an_operator_alone(op: str, tmp_path: Path) -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-6)
     assert found.dtype == expected.dtype
     assert found.shape == expected.shape
+
+
+@pytest.mark.parametrize("module", ["keras", "tf_keras"])
+@pytest.mark.parametrize("layer", ["LSTM", "GRU"])
+def test_recurrent_layers(module: str, layer: str, tmp_path: Path) -> None:
+    """As loops that put rows into lists, and as one operator."""
+    keras = pytest.importorskip(module)
+    path = tmp_path / "recurrent.tflite"
+    given = keras.Input((12, 6), batch_size=1)
+    make = getattr(keras.layers, layer)
+    biases = keras.initializers.RandomUniform(seed=1)
+    network = keras.Model(given, make(5, return_sequences=True, bias_initializer=biases)(given))
+    if module == "keras":
+        converter = tf.lite.TFLiteConverter.from_keras_model(network)
+    else:
+        traced = tf.function(network).get_concrete_function(tf.TensorSpec((1, 12, 6), name="x"))
+        converter = tf.lite.TFLiteConverter.from_concrete_functions([traced], network)
+    path.write_bytes(converter.convert())
+    used = {operator.op for graph in read_file(path).graphs for operator in graph.operators}
+    assert ("UNIDIRECTIONAL_SEQUENCE_LSTM" in used) == (module == "tf_keras" and layer == "LSTM")
+    _compare(path, (1, 12, 6))
 
 
 def test_rows_may_be_free(tmp_path: Path) -> None:

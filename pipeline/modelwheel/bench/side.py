@@ -180,6 +180,10 @@ class _LiteRt:
     def _opened(self) -> tuple[Any, dict[str, int], dict[str, int]]:
         """An interpreter, and the numbers of its inputs and outputs."""
         interpreter = self._open()
+        if not interpreter.get_signature_list():
+            ports = (interpreter.get_input_details(), interpreter.get_output_details())
+            places, outputs = ({d["name"]: d["index"] for d in details} for details in ports)
+            return interpreter, places, outputs
         # The runner knows the names of the signature, but copies, and keeps the interpreter from changing shapes.
         runner = interpreter.get_signature_runner()
         places = {name: d["index"] for name, d in runner.get_input_details().items()}

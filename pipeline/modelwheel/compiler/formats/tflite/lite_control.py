@@ -41,8 +41,9 @@ def _while(node: LiteNode) -> list[Value]:
         return tf.reshape(node.call(options.condSubgraphIndex, state)[0], [])
 
     def step(*state: Value) -> list[Value]:
-        return [
-            tf.convert_to_tensor(value) for value in node.call(options.bodySubgraphIndex, state)
-        ]
+        results = [tf.convert_to_tensor(v) for v in node.call(options.bodySubgraphIndex, state)]
+        for result, value in zip(results, state, strict=True):
+            result.set_shape(value.shape)  # loops of TensorFlow Lite do not change them
+        return results
 
     return list(tf.while_loop(goes_on, step, values))

@@ -17,13 +17,14 @@ from tensorflow.python.eager import context
 from ....errors import ModelwheelError, UnsupportedModelError
 from ....model.messages import first_line
 from ....util.text import one_line
-from . import lite_control, lite_elementwise, lite_layers, lite_movement
+from . import lite_control, lite_elementwise, lite_layers, lite_movement, lite_recurrent
+from .lite_lists import with_items
 from .lite_node import OPERATORS, LiteNode, Value
 from .tflite_file import LiteFile, LiteGraph, LiteTensor
 
 __all__ = ["OPERATORS", "build_graph", "refuse_unknown"]
 
-_MODULES = (lite_control, lite_elementwise, lite_layers, lite_movement)
+_MODULES = (lite_control, lite_elementwise, lite_layers, lite_movement, lite_recurrent)
 """They fill the table of operators."""
 
 _MOST_ELEMENTS = 1 << 24
@@ -105,12 +106,13 @@ class _Builder:
                 f"{_MOST_OPERATORS} operators where each is called; convert the model again",
                 code="MW416",
             )
+        graph = with_items(graph)
         known: dict[int, Value] = {}
         for number, value in zip(graph.inputs, inputs, strict=True):
             known[number] = value
 
         def value_of(number: int) -> Value | None:
-            if number not in known and number >= 0:
+            if number not in known and number >= 0 and not graph.tensors[number].state:
                 known[number] = _constant(graph.tensors[number])
             return known.get(number)
 

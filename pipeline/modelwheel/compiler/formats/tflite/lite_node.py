@@ -95,7 +95,7 @@ def operator(*names: str) -> Callable[[Convert], Convert]:
 
 
 _RELU_N1_TO_1 = 2
-_ACTIVATIONS: dict[int, Callable[[Value], Value]] = {
+ACTIVATIONS: dict[int, Callable[[Value], Value]] = {
     0: lambda x: x,
     1: tf.nn.relu,
     _RELU_N1_TO_1: lambda x: tf.clip_by_value(x, -1.0, 1.0),
@@ -108,6 +108,6 @@ _ACTIVATIONS: dict[int, Callable[[Value], Value]] = {
 def activated(node: LiteNode, value: Value) -> Value:
     """A result after the activation that an operator has inside."""
     number = node.options.fusedActivationFunction if node.options is not None else 0
-    if number not in _ACTIVATIONS:
+    if number not in ACTIVATIONS:
         raise node.refuse(f"has the activation number {number}, which is not known")
-    return _ACTIVATIONS[number](value)
+    return ACTIVATIONS[number](value)

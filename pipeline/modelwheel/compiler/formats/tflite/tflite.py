@@ -90,6 +90,7 @@ class LiteModel:
             array = np.asarray(inputs[self.file.name_of(number)])
             interpreter.resize_tensor_input(number, array.shape)
         interpreter.allocate_tensors()
+        interpreter.reset_all_variables()
         for number in main.inputs:
             interpreter.set_tensor(number, np.ascontiguousarray(inputs[self.file.name_of(number)]))
         try:

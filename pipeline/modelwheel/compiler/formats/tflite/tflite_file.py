@@ -66,6 +66,8 @@ class LiteTensor:
     """Whether its integers stand for real numbers, by a scale."""
     content: bytes | None
     """Of a constant, in the order of its rows."""
+    state: bool
+    """Whether an operator keeps it from call to call; it is zeros before the first one."""
     sparsity: Any
     """Where the elements of a constant are that holds only those which are not 0; None for any other."""
 
@@ -227,6 +229,7 @@ def _tensor(tensor: Any, buffers: Sequence[Any]) -> LiteTensor:
         tuple(None if free and signature[n] < 0 else extent for n, extent in enumerate(shape)),
         quantization is not None and len(_list(quantization.scale)) > 0,
         data,
+        bool(tensor.isVariable),
         tensor.sparsity,
     )
 
