@@ -177,7 +177,18 @@ _RESULTS = {
 }
 """Types of results that are not those of the first input."""
 _ELSEWHERE = frozenset(
-    {"CALL", "DENSIFY", "DEQUANTIZE", "RANGE", "SET_ITEM", "UNIDIRECTIONAL_SEQUENCE_LSTM"}
+    {
+        "CALL",
+        "DENSIFY",
+        "DEQUANTIZE",
+        "RANGE",
+        "SET_ITEM",
+        "UNIDIRECTIONAL_SEQUENCE_LSTM",
+        "CALL_ONCE",
+        "VAR_HANDLE",
+        "ASSIGN_VARIABLE",
+        "READ_VARIABLE",
+    }
 )
 """Operators of other tests."""
 _TYPES = {"float32": 0, "int32": 2, "bool": 6}
@@ -302,6 +313,44 @@ def test_an_operator_alone(op: str, tmp_path: Path) -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-6)
     assert found.dtype == expected.dtype
     assert found.shape == expected.shape
+
+
+def _with_variable() -> bytes:
+    """A model that changes a variable in each call."""
+
+    class Module(tf.Module):  # type: ignore[misc, unused-ignore]
+        def __init__(self) -> None:
+            super().__init__()
+            self.total = tf.Variable([1.0, 2.0, 3.0])
+
+        @tf.function(input_signature=[tf.TensorSpec((2, 3), tf.float32, "x")])  # type: ignore[untyped-decorator, unused-ignore]
+        def call(self, x: Any) -> Any:
+            return x * self.total.assign_add(x[0])
+
+    module = Module()
+    traced = module.call.get_concrete_function()
+    converter = tf.lite.TFLiteConverter.from_concrete_functions([traced], module)
+    converter.experimental_enable_resource_variables = True
+    return bytes(converter.convert())
+
+
+def test_variables_that_calls_change_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "changed.tflite"
+    path.write_bytes(_with_variable())
+    with pytest.raises(UnsupportedModelError, match="changes the variable"):
+        _load(path)
+
+
+def test_variables_that_hold_weights_are_constants(tmp_path: Path) -> None:
+    model = schema.ModelT.InitFromPackedBuf(_with_variable(), 0)
+    assigns = schema.BuiltinOperator.ASSIGN_VARIABLE
+    main = model.subgraphs[0]
+    main.operators = [
+        o for o in main.operators if model.operatorCodes[o.opcodeIndex].builtinCode != assigns
+    ]
+    path = tmp_path / "weights.tflite"
+    path.write_bytes(_packed(model))
+    _compare(path, (2, 3))
 
 
 @pytest.mark.parametrize("module", ["keras", "tf_keras"])

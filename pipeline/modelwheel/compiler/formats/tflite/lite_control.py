@@ -1,14 +1,16 @@
-"""Operators that call subgraphs."""
+"""Operators that call subgraphs, and variables that only hold weights."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
+from ....util.text import one_line
 from .lite_node import LiteNode, Value, operator
 
-CALLS = frozenset({"CALL", "IF", "WHILE"})
+CALLS = frozenset({"CALL", "CALL_ONCE", "IF", "WHILE"})
 """What they compute stays in the graph even if it depends on no input."""
 
 
@@ -47,3 +49,39 @@ def _while(node: LiteNode) -> list[Value]:
         return results
 
     return list(tf.while_loop(goes_on, step, values))
+
+
+@operator("CALL_ONCE")
+def _call_once(node: LiteNode) -> list[Value]:
+    """Assigns variables before the first call."""
+    return node.call(node.options.initSubgraphIndex, [])[:0]
+
+
+@operator("VAR_HANDLE")
+def _variable(node: LiteNode) -> Value:
+    container, name = (
+        text.decode("utf-8", "replace") if isinstance(text, bytes) else text or ""
+        for text in (node.options.container, node.options.sharedName)
+    )
+    return np.array(f"{container}/{name}")
+
+
+@operator("ASSIGN_VARIABLE")
+def _assign(node: LiteNode) -> list[Value]:
+    name = str(node.constant(0, "the variable"))
+    if name in node.variables or not isinstance(node[1], np.ndarray):
+        raise node.refuse(
+            f"changes the variable {one_line(name)}, so that calls depend on those before"
+        )
+    node.variables[name] = node[1]
+    return []
+
+
+@operator("READ_VARIABLE")
+def _read(node: LiteNode) -> Value:
+    name = str(node.constant(0, "the variable"))
+    if name not in node.variables:
+        raise node.refuse(
+            f"reads the variable {one_line(name)}, which has no value before the first call"
+        )
+    return node.variables[name]

@@ -96,6 +96,7 @@ class _Builder:
     def __init__(self, file: LiteFile) -> None:
         self._file = file
         self._left = _MOST_OPERATORS
+        self._variables: dict[str, Value] = {}
 
     def run(self, graph: LiteGraph, inputs: Sequence[Value], depth: int) -> list[Value]:
         """The outputs of a subgraph, which so many others surround."""
@@ -121,7 +122,8 @@ class _Builder:
 
         for operator in graph.operators:
             results = [graph.tensors[number] for number in operator.outputs]
-            node = LiteNode(operator, [value_of(n) for n in operator.inputs], results, call)
+            operands = [value_of(n) for n in operator.inputs]
+            node = LiteNode(operator, operands, results, call, self._variables)
             known.update(zip(operator.outputs, _converted(node), strict=True))
         return [_required(value_of(number)) for number in graph.outputs]
 

@@ -29,7 +29,7 @@ def with_items(graph: LiteGraph) -> LiteGraph:
     operators = [finder.item_of(operator) or operator for operator in graph.operators]
     needed, kept = set(graph.outputs), []
     for operator_ in reversed(operators):
-        if needed.intersection(operator_.outputs):
+        if not operator_.outputs or needed.intersection(operator_.outputs):
             kept.append(operator_)
             needed.update(operator_.inputs)
     return replace(graph, operators=kept[::-1])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +27,8 @@ class LiteNode:
     results: Sequence[LiteTensor]
     call: Callable[[int, Sequence[Value]], list[Value]]
     """The results of the subgraph with a number for some inputs."""
+    variables: MutableMapping[str, Value]
+    """Values that were assigned before the first call, by the names of their variables."""
 
     @property
     def options(self) -> Any:
