@@ -43,13 +43,19 @@ def text_of(graph: Graph, *, rewrites: int = 1) -> str:
     return line
 
 
-def test_one_tap_is_left_of_a_wide_dilated_window() -> None:
+def test_one_tap_of_a_wide_dilated_window_is_a_product_of_all_rows() -> None:
     graph = graph_of("3,25", "5", "3,25", "size=5 pad=64_64 rhs_dilate=32")
     before = node_of(graph).operations
     line = text_of(graph)
+    assert "%2 f32[75,8] = dot %0 f32[75,2], %1+128 f32[2,8]" in line
+    assert "{lhs_contracting=[1], rhs_contracting=[0]}" in line
+    assert graph.body.nodes[0].operations == before // 5
+
+
+def test_one_tap_of_some_rows_stays_a_convolution() -> None:
+    line = text_of(graph_of("3,25", "5", "3,13", "size=5 stride=2 pad=64_64 rhs_dilate=32"))
     assert "convolution %0 f32[3,25,2], %1+128 f32[1,2,8]" in line
-    assert "size=1, stride=1, pad_low=0, pad_high=0, kernel_dilation=32" in line
-    assert node_of(graph).operations == before // 5
+    assert "size=1, stride=2, pad_low=0, pad_high=0, kernel_dilation=32" in line
 
 
 def test_taps_that_meet_an_input_somewhere_stay() -> None:
@@ -67,7 +73,7 @@ def test_a_reversed_window_has_its_first_tap_last() -> None:
 
 def test_two_axes_are_narrowed_if_what_is_left_is_contiguous() -> None:
     line = text_of(graph_of("1,4,4", "3,3", "1,4,4", "size=3x3 pad=6_6x6_6 rhs_dilate=6x6", TWO))
-    assert "%1+256 f32[1,1,2,8]" in line
+    assert "dot %0 f32[16,2], %1+256 f32[2,8]" in line
     graph = graph_of("1,9,4", "3,3", "1,9,4", "size=3x3 pad=6_6x6_6 rhs_dilate=6x6", TWO)
     text_of(graph, rewrites=0)
 

@@ -5,6 +5,10 @@
     =>
     %2 f32[1,25,32] = convolution %0 f32[1,25,32], %1+8192 f32[1,32,32]    {windows=[{size=1, kernel_dilation=32}]}
 
+Where one tap is left of dense arrays, it is a matrix product of all rows:
+
+    %2 f32[75,32] = dot %0 f32[75,32], %1+8192 f32[32,32]                  {lhs_contracting=[1], rhs_contracting=[0]}
+
 Networks whose dilations grow from layer to layer have them where inputs are short: in a pyramid of dilated convolutions over a
 small image, one tap of nine may be left. XLA's own convolutions and those of the runtime multiply the padding.
 
@@ -15,9 +19,11 @@ unless a weight that only meets padding is not finite.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from ...dtypes import ElementType
 from ...program import ops
+from ...program.view import View
 from ..ir.graph import Graph, Node, Operand
 
 _FLOATS = frozenset({ElementType.FLOAT32, ElementType.FLOAT64})
@@ -57,7 +63,44 @@ def _drop(node: Node) -> bool:
     node.op = op.model_copy(update={"windows": tuple(windows)})
     node.operations = node.operations * left.view.elements // kernel.view.elements
     node.inputs["kernel"] = left
+    _make_product(node)
     return True
+
+
+def _make_product(node: Node) -> None:
+    """Makes a convolution of single elements of dense arrays a matrix product, whose rows are all places."""
+    op = node.op
+    assert isinstance(op, ops.Convolution)
+    single = {"size": 1, "stride": 1, "pad_low": 0, "pad_high": 0, "base_dilation": 1}
+    places = (op.input_axes, op.output_axes)
+    arrays = (node.inputs["input"].view, node.outputs["out"].view)
+    kernel = node.inputs["kernel"]
+    in_order = op.kernel_axes.batch < op.kernel_axes.feature == len(kernel.view.shape) - 1
+    if op.feature_groups != 1 or not in_order or not kernel.view.is_row_major():
+        return
+    if any(
+        getattr(window, name) != value for window in op.windows for name, value in single.items()
+    ):
+        return
+    for axes, view in zip(places, arrays, strict=True):
+        in_rows = axes.batch == 0 and axes.spatial == tuple(range(1, len(view.shape) - 1))
+        if not in_rows or not view.is_row_major():
+            return
+    node.op = ops.Dot(lhs_contracting=(1,), rhs_contracting=(0,))
+    node.inputs = {"lhs": _matrix(node.inputs["input"]), "rhs": _matrix(kernel)}
+    out = node.outputs["out"]
+    node.outputs["out"] = replace(out, view=_rows(out.view))
+
+
+def _matrix(operand: Operand) -> Operand:
+    return Operand(operand.value, _rows(operand.view))
+
+
+def _rows(view: View) -> View:
+    """A dense array as a matrix with its last axis as columns."""
+    columns = view.shape[-1]
+    shape = (view.elements // columns, columns)
+    return view.model_copy(update={"shape": shape, "strides": (columns, 1)})
 
 
 def _used(window: ops.Window, size: int, places: int) -> tuple[int, int]:
