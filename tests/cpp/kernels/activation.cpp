@@ -51,6 +51,9 @@ void check(Activation activation, std::uint32_t step) {
         if (std::isnan(expected) ? !std::isnan(to[i]) : !std::isinf(to[i])) ++wrong;
         continue;
       }
+      // GELU has zeros in place of results that are no normal numbers.
+      if (activation == Activation::kGelu && from[i] <= -kGeluLimit && to[i] == 0 && std::fabs(expected) < 0x1.02p-126)
+        continue;
       const double part = error_in_ulp(expected, to[i]) / bound(activation, static_cast<double>(from[i]));
       if (!(part <= 1)) ++wrong;
     }
