@@ -66,7 +66,11 @@ struct Exponential {
   MODELWHEEL_INLINE Floats<Lanes> subtracted(Floats<Lanes> x, Floats<Lanes> factor) const {
     return x - factor * lifted * splat<float, Lanes>(0x1p-100F);
   }
-  MODELWHEEL_INLINE Floats<Lanes> unlifted() const { return lifted * splat<float, Lanes>(0x1p-100F); }
+  /// The exponential, or 0 where it is no normal number: products of these would take a hundred times as long.
+  MODELWHEEL_INLINE Floats<Lanes> unlifted() const {
+    const Floats<Lanes> zero{}, value = lifted * splat<float, Lanes>(0x1p-100F);
+    return lifted < splat<float, Lanes>(0x1p-26F) ? zero : value;
+  }
   MODELWHEEL_INLINE Floats<Lanes> plus_one() const {
     return lifted * splat<float, Lanes>(0x1p-100F) + splat<float, Lanes>(1);
   }
