@@ -374,6 +374,21 @@ def test_recurrent_layers(module: str, layer: str, tmp_path: Path) -> None:
     _compare(path, (1, 12, 6))
 
 
+def test_constants_that_grow_are_not_computed_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "large.tflite"
+    model = schema.ModelT.InitFromPackedBuf(_single("PRELU"), 0)
+    (graph,), code = model.subgraphs, model.operatorCodes[0]
+    code.builtinCode = code.deprecatedBuiltinCode = schema.BuiltinOperator.MAXIMUM
+    for tensor, shape in zip(graph.tensors, ([70_000, 1], [1, 70_000]), strict=False):
+        tensor.shape, tensor.buffer = shape, len(model.buffers)
+        model.buffers.append(schema.BufferT())
+        model.buffers[-1].data = np.zeros(4 * 70_000, np.uint8)
+    graph.inputs = []
+    path.write_bytes(_packed(model))
+    made = _load(path).graph({})
+    assert "Maximum" in {node.op for node in made.graph_def.node}
+
+
 def test_rows_may_be_free(tmp_path: Path) -> None:
     path = tmp_path / "rows.tflite"
     function = lambda x: tf.reshape(tf.matmul(x, _weights(6, 4)), [tf.shape(x)[0], 2, 2])

@@ -19,6 +19,8 @@ StaticShapes = Mapping[str, tuple[int, ...]]
 
 TENSORFLOW = f"TensorFlow {TENSORFLOW_VERSION}"
 """What evaluates models of its own formats, and of those that are StableHLO already."""
+TENSORFLOW_LITE = f"TensorFlow Lite {TENSORFLOW_VERSION}"
+"""The interpreter of TensorFlow Lite in the same package."""
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,13 @@ _MODULES = (lite_control, lite_elementwise, lite_layers, lite_movement, lite_rec
 
 _MOST_ELEMENTS = 1 << 24
 """Of an array that is computed from smaller ones, such as by TILE."""
-_GROW = frozenset({"BROADCAST_TO", "FILL", "ONE_HOT", "RANGE", "SCATTER_ND", "TILE"})
-"""Operators whose results may be larger than all that a file has."""
+_LAYERS = frozenset(
+    {
+        *("BATCH_MATMUL", "CONV_2D", "CONV_3D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "RFFT2D"),
+        *("RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR", "TRANSPOSE_CONV"),
+    }
+)
+"""Operators that stay in the graph: their results may be far larger than their operands."""
 _MAX_DEPTH = 50
 """Of subgraphs that call each other."""
 _MOST_OPERATORS = 100_000
@@ -158,7 +163,7 @@ def _converted(node: LiteNode) -> list[Value]:
     except ModelwheelError:
         raise
     except (tf.errors.OpError, ValueError, TypeError, IndexError, AttributeError) as error:
-        shapes = ", ".join(str(list(np.shape(v))) if isinstance(v, np.ndarray) else str(v.shape) for v in node.inputs if v is not None)  # fmt: skip
+        shapes = ", ".join(str(tf.TensorShape(v.shape)) for v in node.inputs if v is not None)
         raise UnsupportedModelError(
             f"{node.place} cannot be converted for operands of the shapes {shapes} ({first_line(error)}); if the file is for "
             "other sizes of its inputs, such as a batch of 1, write these in `inputs` of the spec"
@@ -174,23 +179,33 @@ def _is_foldable(node: LiteNode) -> bool:
     op = node.operator.op
     if op in ("SHAPE", "RANK"):
         return False  # they give arrays where shapes are known
-    if op in lite_control.CALLS or not all(
-        value is None or isinstance(value, np.ndarray) for value in node.inputs
-    ):
+    if op in lite_control.CALLS or op in _LAYERS:
         return False
-    return op not in _GROW or _elements(node) <= _MOST_ELEMENTS
+    values = [value for value in node.inputs if value is not None]
+    if not all(isinstance(value, np.ndarray) for value in values):
+        return False
+    return _elements(node, values) <= _MOST_ELEMENTS or op in ("DENSIFY", "DEQUANTIZE")
 
 
-def _elements(node: LiteNode) -> int:
-    """About how many elements the result of an operator that grows has, at most."""
-    if node.operator.op == "RANGE":
-        start, limit, delta = (float(node.constant(n, "the range")) for n in range(3))
+def _elements(node: LiteNode, values: Sequence[Value]) -> int:
+    """About how many elements a result has, at most."""
+    op = node.operator.op
+    if op == "RANGE":
+        start, limit, delta = (float(value.reshape(())) for value in values)
         return int(abs(limit - start) / max(abs(delta), 1e-30)) + 1
-    if node.operator.op == "ONE_HOT":
-        return int(node[0].size) * max(int(node.constant(1, "the depth")), 1)
-    which = {"FILL": 0, "BROADCAST_TO": 1, "TILE": 1, "SCATTER_ND": 2}[node.operator.op]
-    factor = math.prod(int(extent) for extent in node.constant(which, "the shape").reshape(-1))
-    return factor * int(node[0].size) if node.operator.op == "TILE" else factor
+    if op == "ONE_HOT":
+        return int(values[0].size) * max(int(values[1].reshape(())), 1)
+    if op in ("PAD", "PADV2", "MIRROR_PAD"):
+        padded = np.asarray(values[0].shape) + values[1].reshape(-1, 2).sum(1)
+        return math.prod(map(int, padded))
+    which = {"FILL": 0, "BROADCAST_TO": 1, "TILE": 1, "SCATTER_ND": 2}.get(op)
+    if which is not None:
+        factor = math.prod(int(extent) for extent in values[which].reshape(-1))
+        return factor * int(values[0].size) if op == "TILE" else factor
+    try:
+        return math.prod(np.broadcast_shapes(*(value.shape for value in values)))
+    except ValueError:  # they are put side by side, or one has places in another
+        return sum(int(value.size) for value in values)
 
 
 def _scope(node: LiteNode) -> str:

@@ -23,7 +23,7 @@ from ....model.messages import weights_within_limit
 from ....model.readings import TfliteReading
 from ....util.text import one_line
 from ...inspect.inspect_meta_graph import inspect_message
-from ...loaded.base import TENSORFLOW, Arrays, Fetch, SignatureGraph, StaticShapes
+from ...loaded.base import TENSORFLOW_LITE, Arrays, Fetch, SignatureGraph, StaticShapes
 from .. import DEFAULT_SIGNATURE
 from .lite_graph import build_graph, refuse_unknown
 from .tflite_file import LiteFile, read_file
@@ -73,7 +73,7 @@ def load(model: Path, reading: TfliteReading, key: str) -> LiteModel:
 class LiteModel:
     """See `LoadedModel`."""
 
-    evaluator = TENSORFLOW
+    evaluator = TENSORFLOW_LITE
 
     file: LiteFile
 
