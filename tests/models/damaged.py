@@ -43,6 +43,8 @@ def damaged_files() -> Iterator[Damaged]:
         yield Damaged(f"{name}{ending}", content, says, ", feeds: {x: x}, fetches: {z: z}")
     for name, content, says in _keras_files():
         yield Damaged(f"{name}.keras", content, says)
+    yield Damaged("cut.tflite", b"\x1c\0\0\0TFL3" + b"\xff" * 40, "cut.tflite is damaged")
+    yield Damaged("other.tflite", b"0" * 40, "other.tflite is not a file of TensorFlow Lite")
     yield Damaged("regions.mlir", _nested_regions(1200), "nest")
     yield Damaged("lists.pt2", _program(b"[" * 100_000), "lists.pt2 is damaged")
     yield Damaged("objects.pt2", _program(b'{"a":' * 3000 + b"1" + b"}" * 3000), "objects.pt2 is")
