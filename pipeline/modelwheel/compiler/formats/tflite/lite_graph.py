@@ -46,11 +46,14 @@ _READ_AS_FLOAT = frozenset({"DEQUANTIZE"})
 
 
 def refuse_unknown(file: LiteFile) -> None:
-    """Refuses a file with operators that are not converted.
+    """Refuses a file with operators that are not converted, or that compute with quantized integers.
 
     Raises:
-        UnsupportedModelError: The message names them all.
+        UnsupportedModelError: The message names them all, or the first tensor of integers.
     """
+    for graph in file.graphs:
+        for operator in graph.operators:
+            _refuse_integers(graph, operator.op, [*operator.inputs, *operator.outputs])
     uses = Counter(operator.op for graph in file.graphs for operator in graph.operators)
     unknown = sorted(uses.keys() - OPERATORS.keys())
     if unknown:
@@ -61,9 +64,6 @@ def refuse_unknown(file: LiteFile) -> None:
             "that it was converted from, or convert it, by python -m tf2onnx.convert --tflite FILE --output model.onnx",
             code="MW401",
         )
-    for graph in file.graphs:
-        for operator in graph.operators:
-            _refuse_integers(graph, operator.op, [*operator.inputs, *operator.outputs])
 
 
 def _refuse_integers(graph: LiteGraph, op: str, numbers: Sequence[int]) -> None:
