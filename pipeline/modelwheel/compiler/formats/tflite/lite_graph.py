@@ -162,7 +162,7 @@ def _converted(node: LiteNode) -> list[Value]:
             return _results(node)
     except ModelwheelError:
         raise
-    except (tf.errors.OpError, ValueError, TypeError, IndexError, AttributeError) as error:
+    except (tf.errors.OpError, ValueError, TypeError, LookupError, AttributeError) as error:
         shapes = ", ".join(str(tf.TensorShape(v.shape)) for v in node.inputs if v is not None)
         raise UnsupportedModelError(
             f"{node.place} cannot be converted for operands of the shapes {shapes} ({first_line(error)}); if the file is for "
