@@ -47,7 +47,10 @@ takes **{mean:.2f}** times as long as the wheel: the geometric mean of {cells} c
 
 def write_readme(text: str, visited: Sequence[tuple[Model, Result]]) -> str:
     """The README with the result in one sentence."""
-    return with_marked(text, "corpus", _FRONT.format(**_summary(visited)))
+    summary = _summary(visited)
+    return with_marked(
+        text, "corpus", _FRONT.format(**{**summary, "below": summary["below"] or "none"})
+    )
 
 
 def write_page(visited: Sequence[tuple[Model, Result]], left: int = 0) -> str:
