@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 import tensorflow as tf
@@ -116,20 +116,21 @@ def _batch_matmul(node: LiteNode) -> Value:
     return tf.matmul(node[0], node[1], adjoint_a=bool(o.adjX), adjoint_b=bool(o.adjY))
 
 
+def _pooled(node: LiteNode, pool: Callable[..., Value], x: Value) -> Value:
+    o = node.options
+    window, strides = [o.filterHeight, o.filterWidth], [o.strideH, o.strideW]
+    return pool(x, window, strides, _padding(node))
+
+
 @operator("AVERAGE_POOL_2D", "MAX_POOL_2D")
 def _pooling(node: LiteNode) -> Value:
-    o = node.options
-    pool: Any = tf.nn.max_pool2d if node.operator.op == "MAX_POOL_2D" else tf.nn.avg_pool2d
-    window, strides = [o.filterHeight, o.filterWidth], [o.strideH, o.strideW]
-    return activated(node, pool(node[0], window, strides, _padding(node)))
+    pool = tf.nn.max_pool2d if node.operator.op == "MAX_POOL_2D" else tf.nn.avg_pool2d
+    return activated(node, _pooled(node, pool, node[0]))
 
 
 @operator("L2_POOL_2D")
 def _l2_pooling(node: LiteNode) -> Value:
-    o = node.options
-    window, strides = [o.filterHeight, o.filterWidth], [o.strideH, o.strideW]
-    mean = tf.nn.avg_pool2d(tf.square(node[0]), window, strides, _padding(node))
-    return activated(node, tf.sqrt(mean))
+    return activated(node, tf.sqrt(_pooled(node, tf.nn.avg_pool2d, tf.square(node[0]))))
 
 
 @operator("RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR")

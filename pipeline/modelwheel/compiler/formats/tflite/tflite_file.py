@@ -128,7 +128,7 @@ class LiteFile:
     content: bytes
     """A file that was written from what was parsed: what is judged is what is evaluated."""
     names: Mapping[int, str] = field(default_factory=dict)
-    """What the signature calls inputs and outputs, by the numbers of their tensors."""
+    """Names of inputs and outputs in the signature, by the numbers of their tensors."""
 
     @property
     def info(self) -> SignatureInfo:
