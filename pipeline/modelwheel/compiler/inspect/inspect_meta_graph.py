@@ -6,7 +6,9 @@ import gc
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
+
+from tensorflow.core.protobuf import saved_model_pb2
 
 from ...model.effects import Effect
 from ...model.inspection import (
@@ -14,6 +16,7 @@ from ...model.inspection import (
     Inspection,
     LargeTensor,
     OpUse,
+    Shape,
     SignatureInfo,
     SignatureUse,
     Support,
@@ -21,6 +24,7 @@ from ...model.inspection import (
 )
 from ..graphs.bodies import Library, Reach
 from ..graphs.data_flow import Flow, Place
+from ..graphs.graph_tensors import set_shape
 from ..graphs.graphs import Graph, layer_name, node_name
 from ..graphs.kernels import support_of
 from ..graphs.marks import mark_of
@@ -60,6 +64,47 @@ def inspect_message(
         return _inspect(saved_model, select_graph(saved_model, tags), variables, declared)
     finally:
         gc.enable()
+
+
+class GraphPort(NamedTuple):
+    """An input or output of a graph without signatures."""
+
+    name: str
+    tensor: str
+    """Of the graph: `dense/BiasAdd:0`."""
+    dtype: int
+    """The number of its type in TensorFlow's DataType."""
+    shape: Shape | None
+
+
+def inspect_graph(
+    graph_def: Any,
+    key: str,
+    inputs: Iterable[GraphPort],
+    outputs: Iterable[GraphPort],
+    variables: Iterable[LargeTensor] = (),
+    declared: Collection[str] = (),
+) -> Inspection:
+    """Finds what a graph without signatures holds, as that of a SavedModel with one.
+
+    Args:
+        graph_def: The graph.
+        key: The signature that it gets.
+        inputs: What callers give.
+        outputs: What callers read.
+        variables: See `inspect_message`.
+        declared: Likewise.
+    """
+    saved_model = saved_model_pb2.SavedModel(saved_model_schema_version=1)
+    meta_graph = saved_model.meta_graphs.add()
+    meta_graph.meta_info_def.tags.append("serve")
+    meta_graph.graph_def.CopyFrom(graph_def)
+    signature = meta_graph.signature_def[key]
+    for ports, infos in ((inputs, signature.inputs), (outputs, signature.outputs)):
+        for port in ports:
+            infos[port.name].name, infos[port.name].dtype = port.tensor, port.dtype
+            set_shape(infos[port.name].tensor_shape, port.shape)
+    return inspect_message(saved_model, variables, declared=declared)
 
 
 @dataclass(frozen=True)

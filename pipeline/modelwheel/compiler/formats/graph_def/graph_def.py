@@ -13,16 +13,14 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow.python.eager import wrap_function
 
 from ....errors import UnsupportedModelError
 from ....model.inspection import FoundPorts, Inspection, LargeTensor, SignatureInfo, TensorInfo
 from ....model.readings import GraphDefReading
 from ....util.text import one_line
-from ...graphs.graph_tensors import set_shape
 from ...graphs.kernels import type_name
-from ...inspect.inspect_meta_graph import inspect_message
+from ...inspect.inspect_meta_graph import GraphPort, inspect_graph
 from ...loaded.base import TENSORFLOW, Arrays, Fetch, SignatureGraph, StaticShapes
 from ...loaded.state import snapshot
 from ...stablehlo.graph_modules import keep_integers_of_modules
@@ -64,26 +62,25 @@ def _describe(port: Port) -> TensorInfo:
 def inspect(model: Path, reading: GraphDefReading) -> Inspection:
     """See `Format.inspect`."""
     read = _read(model, reading)
-    saved_model = saved_model_pb2.SavedModel(saved_model_schema_version=1)
-    meta_graph = saved_model.meta_graphs.add()
-    meta_graph.meta_info_def.tags.append("serve")
-    meta_graph.graph_def.CopyFrom(read.bound.graph_def)
-    signature = meta_graph.signature_def[DEFAULT_SIGNATURE]
-    for ports, nodes, infos in (
-        (read.interface.feeds, read.bound.feeds, signature.inputs),
-        (read.interface.fetches, read.bound.fetches, signature.outputs),
-    ):
-        for port in ports:
-            node = nodes[port.name]
-            infos[port.name].name = node if ":" in node else f"{node}:0"
-            infos[port.name].dtype = port.dtype
-            set_shape(infos[port.name].tensor_shape, port.shape)
+    inputs, outputs = (
+        [GraphPort(p.name, _tensor(nodes[p.name]), p.dtype, p.shape) for p in ports]
+        for ports, nodes in (
+            (read.interface.feeds, read.bound.feeds),
+            (read.interface.fetches, read.bound.fetches),
+        )
+    )
     declared = [variable.node for variable in read.interface.variables]
-    inspection = inspect_message(saved_model, _large_tensors(read), declared=declared)
+    inspection = inspect_graph(
+        read.bound.graph_def, DEFAULT_SIGNATURE, inputs, outputs, _large_tensors(read), declared
+    )
     # The spec or a Config orders inputs and outputs, a message does not.
     info = read.info.with_valid_values(inspection.signatures[0])
     update = {"signatures": (info,), "graph_bytes": read.file_bytes, "ports": read.ports}
     return inspection.model_copy(update=update)
+
+
+def _tensor(node: str) -> str:
+    return node if ":" in node else f"{node}:0"
 
 
 def _large_tensors(read: _Model) -> list[LargeTensor]:

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from tensorflow.core.protobuf import saved_model_pb2
 
 from ....errors import UnsupportedModelError
 from ....model.frozen_signature import c_names
@@ -22,7 +21,7 @@ from ....model.inspection import Inspection, SignatureInfo
 from ....model.messages import weights_within_limit
 from ....model.readings import TfliteReading
 from ....util.text import one_line
-from ...inspect.inspect_meta_graph import inspect_message
+from ...inspect.inspect_meta_graph import GraphPort, inspect_graph
 from ...loaded.base import TENSORFLOW_LITE, Arrays, Fetch, SignatureGraph, StaticShapes
 from .. import DEFAULT_SIGNATURE
 from .lite_graph import build_graph, refuse_unknown
@@ -34,20 +33,16 @@ def inspect(model: Path, reading: TfliteReading) -> Inspection:
     file = _read(model, reading)
     info = file.info
     built = _built(file, {tensor.name: tensor.shape for tensor in info.inputs})
-    saved_model = saved_model_pb2.SavedModel(saved_model_schema_version=1)
-    meta_graph = saved_model.meta_graphs.add()
-    meta_graph.meta_info_def.tags.append("serve")
-    meta_graph.graph_def.CopyFrom(built.graph_def)
-    signature = meta_graph.signature_def[DEFAULT_SIGNATURE]
-    for tensor in info.inputs:
-        port = signature.inputs[tensor.name]
-        port.name, port.dtype = f"{built.feeds[tensor.name]}:0", _number(tensor.dtype)
-        port.tensor_shape.CopyFrom(tf.TensorShape(tensor.shape).as_proto())
-    for tensor in info.outputs:
-        fetch, port = built.fetches[tensor.name], signature.outputs[tensor.name]
-        port.name, port.dtype = fetch.tensor, fetch.dtype.as_datatype_enum
-        port.tensor_shape.CopyFrom(tf.TensorShape(tensor.shape).as_proto())
-    inspection = inspect_message(saved_model, ())
+    inputs = [
+        GraphPort(t.name, f"{built.feeds[t.name]}:0", _number(t.dtype), t.shape)
+        for t in info.inputs
+    ]
+    fetches = built.fetches
+    outputs = [
+        GraphPort(t.name, fetches[t.name].tensor, _number(fetches[t.name].dtype), t.shape)
+        for t in info.outputs
+    ]
+    inspection = inspect_graph(built.graph_def, DEFAULT_SIGNATURE, inputs, outputs)
     info = info.with_valid_values(inspection.signatures[0])
     return inspection.model_copy(
         update={
@@ -154,5 +149,5 @@ def _built(file: LiteFile, shapes: Any) -> SignatureGraph:
     )
 
 
-def _number(dtype: str) -> int:
+def _number(dtype: str | tf.DType) -> int:
     return int(tf.dtypes.as_dtype(dtype).as_datatype_enum)
