@@ -252,7 +252,7 @@ Reducer: TypeAlias = Literal["maximum", "sum"]
 
 
 class Pooling(Op):
-    """The largest 32-bit float or the sum of each window of images [batch, rows, columns, features]."""
+    """The largest 32-bit float or 8-bit integer, or the sum of each window of images [batch, rows, columns, features]."""
 
     INPUTS = (Role("input", rank=4),)
     OUTPUTS = (Role("output", rank=4),)

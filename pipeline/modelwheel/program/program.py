@@ -14,7 +14,7 @@ from .steps import Step
 from .view import View
 from .walk import slices, total, walk
 
-PROGRAM_VERSION = 66
+PROGRAM_VERSION = 67
 """Raised when a field changes its meaning, or a pass what it makes of a program; part of every compile key."""
 
 

@@ -122,6 +122,32 @@ void test_volumes(std::uint64_t seed, int count) {
   }
 }
 
+/// Maxima of 8-bit integers, some of which are surrounded by a number.
+void test_bytes(std::uint64_t seed, int count) {
+  using Byte = std::int8_t;
+  Random random(seed);
+  for (int i = 0; i < count; ++i) {
+    Pooling p = random_pooling(random, 13, 13);
+    p.reducer = Reducer::kMaximum;
+    p.initial = -128;
+    p.in_factor = p.factor = 1;
+    p.is_padded = random.chance(40);
+    p.padding = static_cast<double>(random.integer(-128, 127));
+    Buffer<Byte> in(p.batch * p.in_size[0] * p.in_size[1] * p.in_step);
+    Buffer<Byte> out(p.batch * p.out_size[0] * p.out_size[1] * p.features);
+    for (Byte &one : in) one = static_cast<Byte>(random.integer(-128, 127));
+    pooling(p, in.data(), out.data());
+    std::int64_t wrong = 0, next = 0;
+    for (std::int64_t image = 0; image < p.batch; ++image)
+      for (std::int64_t y = 0; y < p.out_size[0]; ++y)
+        for (std::int64_t x = 0; x < p.out_size[1]; ++x)
+          for (std::int64_t f = 0; f < p.features; ++f, ++next)
+            if (expected(p, in, image, {y, x}, f) != out[next]) ++wrong;
+    CHECK(wrong == 0);
+    check_ranges(random, p, in, out);
+  }
+}
+
 template <class T>
 void test_random(std::uint64_t seed, int count) {
   Random random(seed);
@@ -139,13 +165,14 @@ void test_random(std::uint64_t seed, int count) {
 
 }  // namespace
 
-KERNEL_INSTANCES(pooling<float>, volume_pooling<float>)
+KERNEL_INSTANCES(pooling<float>, pooling<std::int8_t>, volume_pooling<float>)
 
 KERNEL_TEST(volume_pooling) { test_volumes<float>(62, 200); }
 
 KERNEL_TEST(pooling) {
   test_random<float>(60, 400);
   test_random<double>(61, 60);
+  test_bytes(63, 200);
 }
 
 }  // namespace modelwheel::MODELWHEEL_LEVEL

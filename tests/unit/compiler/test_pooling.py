@@ -146,6 +146,23 @@ def test_the_windows_of_volumes() -> None:
     )
 
 
+_BYTES = (
+    ("f32[]", "s8[]"),
+    ("f32[2,5,6,8]", "s8[2,5,6,8]"),
+    ("f32[2,2,3,8]", "s8[2,2,3,8]"),
+    ("constant(-inf)", "constant(-128)"),
+)
+
+
+def test_maxima_of_bytes() -> None:
+    """reduce-window of s8[2,5,6,8] => pooling"""
+    assert _line(IMAGES, *_BYTES) == (
+        "%1 s8[2,2,3,8] = pooling %0 s8[2,5,6,8] "
+        "{reducer=maximum, initial=-128.0, window=[3,2], stride=[2,2], pad_low=[0,1]}"
+    )
+    assert _stays(IMAGES, *_BYTES, ("to_apply=maximum", "to_apply=add"))
+
+
 def test_sums_begin_with_a_number() -> None:
     assert "{reducer=sum, initial=0.0, " in _line(IMAGES, *_SUM)
     assert _stays(IMAGES, _SUM[0])

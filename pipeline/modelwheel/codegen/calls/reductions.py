@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ...program.ops import Pooling, RowReduction, Softmax, VolumePooling
 from ...program.steps import Step
-from ..cpp import braces, elements, kernel_call
+from ..cpp import braces, cpp_type, elements, kernel_call
 from ..library import compiled
 from ..tables import pooling_values, reducer
 from ..writer import StepWriter
@@ -38,12 +38,14 @@ def _pooling_call(writer: StepWriter, step: Step, kernel: str, shape: str) -> st
         writer.scratch.parts.append("0")
     target = elements(step.outputs["output"], written=True)
     operands = f"{shape}, {elements(step.inputs['input'])}, {target}"
-    return f"{kernel_call(kernel, '<float>', parts)}{operands});"
+    types = f"<{cpp_type(step.outputs['output'])}>"
+    return f"{kernel_call(kernel, types, parts)}{operands});"
 
 
-def pooling_library(_: Step) -> Iterator[str]:
-    """Poolings are of 32-bit floats."""
-    return compiled("float", "pooling")
+def pooling_library(step: Step) -> Iterator[str]:
+    """Those of 32-bit floats are compiled once; those of bytes with the model."""
+    element = cpp_type(step.outputs["output"])
+    return compiled(element, "pooling") if element == "float" else iter(())
 
 
 def write_row_reduction(writer: StepWriter, step: Step, op: RowReduction) -> Iterator[str]:

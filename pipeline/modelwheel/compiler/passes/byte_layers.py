@@ -54,6 +54,8 @@ class FuseByteLayers:
         """Fuses; returns how many kernels."""
         erase_dead(graph)  # windows that products do not read any more: who reads a value counts
         total = sum(_fused(graph, node) for node in list(graph.walk()))
+        for node in list(graph.walk()):
+            read_through(graph, node)
         erase_dead(graph)
         return total
 

@@ -19,6 +19,8 @@ from ..recognise.kernel_calls import KernelCall
 
 BYTE, WIDE, FLOAT = ElementType.INT8, ElementType.INT32, ElementType.FLOAT32
 _LOWEST = -128
+_READERS = (ops.Kernel, ops.Dot, ops.Convolution, ops.ByteLayer, ops.Pooling)
+"""What may read bytes in the place of copies of them."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +132,7 @@ def _may_read(graph: Graph, call: KernelCall, user: Node) -> bool:
     over = [r for r in user.outputs.values() if r.base is not None and r.base.value is copy]
     if user.region is not call.node.region or user.regions or user.carried:
         return False
-    if not isinstance(user.op, ops.Kernel | ops.Dot | ops.Convolution):
+    if not isinstance(user.op, _READERS):
         return False
     if any(not is_whole(Operand(result.value, result.view)) for result in over):
         return False

@@ -10,6 +10,8 @@
     f:  ROOT sums = f32[3,4] reduce-window(x, 0), window={size=1x32 stride=1x32 pad=0_0x14_14}, to_apply=add
                                   =>    %1 f32[3,4] = row_reduction %0 f32[3,100] {reducer=sum, window=32, pad_low=14}
 
+Images of 8-bit integers have their maxima taken so too.
+
 When: poolings with at least `_MIN_FEATURES` features, rows with windows of at least `_MIN_WINDOW` elements; with fewer, vectors
 would be nearly empty. Bits: poolings have the same, they take the elements of a window in XLA's order; sums of rows have another order.
 """
@@ -29,7 +31,7 @@ from ...ir.hlo import Instruction, Shape, WindowAxis
 from ...ir.match import behind_bitcasts, parameter_of, row_major, scalar_of
 from .kernel_calls import KernelCall
 
-_FLOAT = ElementType.FLOAT32
+_FLOAT, _BYTE = ElementType.FLOAT32, ElementType.INT8
 _REDUCERS: dict[str, ops.Reducer] = {"maximum": "maximum", "add": "sum"}
 _MIN_FEATURES = 4
 _MIN_WINDOW = 8
@@ -46,10 +48,12 @@ class Pooled:
     source: _Images
     result: _Images
 
+    element: ElementType = _FLOAT
+
     def node(self, call: KernelCall) -> Node:
         """The node that pools the first argument of a kernel instead of it."""
-        inputs = {"input": call.dense(0, _FLOAT, self.source)}
-        return call.replaced(self.op, inputs, View.dense(call.place, _FLOAT, self.result))
+        inputs = {"input": call.dense(0, self.element, self.source)}
+        return call.replaced(self.op, inputs, View.dense(call.place, self.element, self.result))
 
 
 @dataclass(frozen=True)
@@ -63,11 +67,16 @@ class _Reduction:
     reducer: ops.Reducer
     initial: float | None
 
+    @property
+    def element(self) -> ElementType | None:
+        """The type of what is reduced."""
+        return self.source.element_type
+
 
 def pooling(call: KernelCall) -> Node | None:
     """The pooling of images, or of sequences, that a kernel computes; None if it does anything else."""
     reduction = _reduction(call, "reduce-window")
-    if reduction is None:
+    if reduction is None or reduction.element not in (_FLOAT, _BYTE):
         return None
     root, source = reduction.root, reduction.source
     last = source.rank - 1
@@ -91,7 +100,9 @@ def pooling(call: KernelCall) -> Node | None:
     )
     shapes = _images(source), _images(root.shape)
     if first is None:
-        return Pooled(op, *shapes).node(call)
+        return Pooled(op, *shapes, reduction.element).node(call)
+    if reduction.element != _FLOAT:
+        return None
     volumes = ops.VolumePooling(
         plane=op, window=first.size, stride=first.stride, pad_low=first.pad_low
     )
@@ -182,12 +193,13 @@ def row_reduction(call: KernelCall) -> Node | None:
     XLA reduces long rows in windows first, and then their results (TreeReductionRewriter in
     xla/service/tree_reduction_rewriter.cc).
     """
-    if reduction := _reduction(call, "reduce-window"):
-        row = _windows_of_rows(reduction)
-    elif reduction := _reduction(call, "reduce"):
-        row = _whole_rows(reduction)
-    else:
+    reduction = _reduction(call, "reduce-window") or _reduction(call, "reduce")
+    if reduction is None or reduction.element != _FLOAT:
         return None
+    if reduction.root.opcode == "reduce-window":
+        row = _windows_of_rows(reduction)
+    else:
+        row = _whole_rows(reduction)
     if row is None or row.window < _MIN_WINDOW:
         return None
     op = ops.RowReduction(
@@ -245,9 +257,12 @@ def _reduction(call: KernelCall, opcode: str) -> _Reduction | None:
     if [(o.opcode, o.parameter_number) for o in operands] != [("parameter", 0), ("parameter", 1)]:
         return None
     reducer, initial = reducer_of(root), instruction.operands[1]
-    floats = all(s.element_type == ElementType.FLOAT32 for s in (operands[0].shape, root.shape))
-    value = scalar_of(initial)
-    if reducer is None or not floats or value is None:
+    kinds = {s.element_type for s in (operands[0].shape, root.shape)}
+    if reducer == "maximum" and kinds == {_BYTE}:
+        value = float(initial.value) if isinstance(initial.value, int) else None
+    else:
+        value = scalar_of(initial) if kinds == {_FLOAT} else None
+    if reducer is None or value is None:
         return None
     if math.isnan(value) or (math.isinf(value) and (reducer, value > 0) != ("maximum", False)):
         return None
