@@ -146,10 +146,15 @@ def dequantized_product(x: Value, y: Value, *, transposed: bool = False) -> Valu
     return e.convert(total, FLOAT32) * (x.scale * scale)
 
 
-def integer_product(x: Whole, y: Whole) -> Value:
-    """The matrix product of whole numbers as int32."""
-    if (total := _narrow_product(x, y)) is not None:
+def integer_product(x: Whole, y: Whole, bias: Value | None = None) -> Value:
+    """The matrix product of whole numbers, plus a bias that broadcasts to it, as int32."""
+    if (total := _narrow_product(x, y, bias)) is not None:
         return total
+    product = _float_product(x, y)
+    return product if bias is None else product + bias
+
+
+def _float_product(x: Whole, y: Whole) -> Value:
     left, right = x.as_floats(), y.as_floats()
     if left.rank == 1 or right.rank == 1:
         return e.convert(p.matmul(left, right), INT32)
@@ -160,7 +165,7 @@ def integer_product(x: Whole, y: Whole) -> Value:
     )
 
 
-def _narrow_product(x: Whole, y: Whole) -> Value | None:
+def _narrow_product(x: Whole, y: Whole, bias: Value | None = None) -> Value | None:
     """The product as one of 8-bit integers; None if the second factor is no matrix of constants.
 
     In loops and branches, constants are values from outside, which XLA would convert to 32 bits.
@@ -180,9 +185,12 @@ def _narrow_product(x: Whole, y: Whole) -> Value | None:
         return None
     left, right = x.signed(), y.signed()
     total = p.matmul(left.numbers, right.numbers, INT32)
+    known = None if bias is None else -bias
     if left.zero is not None:
-        sums = r.reduce(e.convert(right.numbers, INT32), [0], "add")
-        total = less(total, left.zero * sums)
+        sums = left.zero * r.reduce(e.convert(right.numbers, INT32), [0], "add")
+        known = sums if known is None else known + sums
+    if known is not None:
+        total = less(total, known)
     if right.zero is not None:
         rows = r.reduce(e.convert(left.numbers, INT32), [left.numbers.rank - 1], "add", keep=True)
         if left.zero is not None:
@@ -220,10 +228,30 @@ def _in_pieces(count: int, size: int, multiply: Callable[[int, int], Value]) -> 
     return total
 
 
-def integer_convolution(first: Whole, second: Whole, window: p.Window, groups: int) -> Value:
-    """The convolution of whole numbers as int32."""
-    if (total := _narrow_convolution(first, second, window, groups)) is not None:
-        return e.convert(total, INT32)
+def integer_convolution(
+    first: Whole, second: Whole, window: p.Window, groups: int, bias: Value | None = None
+) -> Value:
+    """The convolution of whole numbers, plus a bias for each feature, as int32."""
+    return e.convert(whole_convolution(first, second, window, groups, bias), INT32)
+
+
+def whole_convolution(
+    first: Whole, second: Whole, window: p.Window, groups: int, bias: Value | None = None
+) -> Value:
+    """The convolution of whole numbers, plus a bias for each feature, as int32, or as float32 that holds it exactly."""
+    total = _narrow_convolution(first, second, window, groups, bias)
+    if total is not None:
+        return total
+    total = _float_convolution(first, second, window, groups)
+    return total if bias is None else total + _for_features(bias, total.rank)
+
+
+def _for_features(values: Value, rank: int) -> Value:
+    """Numbers for each feature as they broadcast to [batch, features, *spatial]."""
+    return s.reshape(values, [1, values.size, *[1] * (rank - 2)])
+
+
+def _float_convolution(first: Whole, second: Whole, window: p.Window, groups: int) -> Value:
     x, kernel = first.as_floats(), second.as_floats()
     channels = kernel.shape[1]
     size = math.prod(kernel.shape[2:])
@@ -253,7 +281,9 @@ def dequantized_convolution(x: Value, kernel: Value, window: p.Window, groups: i
     return e.convert(total, FLOAT32) * (x.scale * each)
 
 
-def _narrow_convolution(x: Whole, kernel: Whole, window: p.Window, groups: int) -> Value | None:
+def _narrow_convolution(
+    x: Whole, kernel: Whole, window: p.Window, groups: int, bias: Value | None = None
+) -> Value | None:
     """The convolution as one of 8-bit integers; None if the kernel is not constant, or may not be moved to 0.
 
     Sums are integers, or float32 of depthwise convolutions.
@@ -273,7 +303,7 @@ def _narrow_convolution(x: Whole, kernel: Whole, window: p.Window, groups: int) 
         return None
     single = groups == 1 and math.prod(weights.numbers.shape[2:]) == 1
     if single and not any(map(any, window.pads)):
-        return _product_of_pixels(x, kernel, window)
+        return _product_of_pixels(x, kernel, window, bias)
     images = x.signed()
     if weights.zero is not None:
         return None
@@ -288,12 +318,22 @@ def _narrow_convolution(x: Whole, kernel: Whole, window: p.Window, groups: int) 
         total = _depthwise(numbers, weights.numbers, window)
     else:
         total = p.convolution(numbers, weights.numbers, window, groups, INT32)
+    known = None if bias is None else -bias
     if images.zero is not None:
         axes = list(range(1, weights.numbers.rank))
-        sums = r.reduce(e.convert(weights.numbers, INT32), axes, "add")
-        more = images.zero * s.reshape(sums, [1, features, *[1] * (total.rank - 2)])
-        total = less(total, e.convert(more, total.dtype))
-    return total
+        sums = images.zero * r.reduce(e.convert(weights.numbers, INT32), axes, "add")
+        known = sums if known is None else known + sums
+    if known is None:
+        return total
+    if total.dtype != INT32 and not _is_exact(known, weights.numbers):
+        total = e.convert(total, INT32)
+    return less(total, e.convert(_for_features(known, total.rank), total.dtype))
+
+
+def _is_exact(known: Value, weights: Value) -> bool:
+    """Whether float32 holds the sums of products with filters, less known numbers."""
+    most = math.prod(weights.shape[1:]) * 128 * 128
+    return known.known is not None and most + int(np.abs(known.known).max(initial=0)) <= _EXACT
 
 
 def _is_depthwise(images: Value, filters: Value, groups: int) -> bool:
@@ -316,7 +356,9 @@ def _depthwise(images: Value, filters: Value, window: p.Window) -> Value:
     return p.convolution(e.convert(source, FLOAT32), kernel, window, images.shape[1])
 
 
-def _product_of_pixels(x: Whole, kernel: Whole, window: p.Window) -> Value | None:
+def _product_of_pixels(
+    x: Whole, kernel: Whole, window: p.Window, bias: Value | None
+) -> Value | None:
     """The convolution with kernels of one pixel as a product of matrices; None if that is none of 8-bit integers."""
     images, weights, zero = x.numbers, kernel.numbers, kernel.zero
     for axis, stride in enumerate(window.strides, 2):
@@ -324,7 +366,7 @@ def _product_of_pixels(x: Whole, kernel: Whole, window: p.Window) -> Value | Non
     pixels = _features_last(images)
     matrix = s.transpose(s.reshape(weights, list(weights.shape[:2])), [1, 0])
     points = s.reshape(zero, [zero.size]) if zero is not None and zero.rank else zero
-    total = _narrow_product(Whole(pixels, x.zero), Whole(matrix, points))
+    total = _narrow_product(Whole(pixels, x.zero), Whole(matrix, points), bias)
     return None if total is None else s.move_axis(total, -1, 1)
 
 

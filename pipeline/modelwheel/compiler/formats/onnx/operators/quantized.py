@@ -16,7 +16,7 @@ from ....stablehlo.writer.integer_products import (
     integer_convolution,
     integer_product,
     kept,
-    less,
+    whole_convolution,
 )
 from ....stablehlo.writer.mlir_types import FLOAT32, INT32, DType, is_integer
 from ....stablehlo.writer.scaled_integers import dequantize, saturate
@@ -178,9 +178,7 @@ def q_linear_conv(node: Node) -> Result:
     first = Whole(x, s.reshape(node.input(2), []))
     second = Whole(kernel, along(node.input(5), kernel, 0))
     window = kernel_window(node, x, kernel.shape[2:])
-    product = integer_convolution(first, second, window, node.get("group", 1))
-    if bias is not None:
-        product = less(product, -s.reshape(bias, [1, bias.size, *[1] * (x.rank - 2)]))
+    product = whole_convolution(first, second, window, node.get("group", 1), bias)
     scale = (
         s.reshape(node.input(1), [])
         * along(node.input(4), product, 1)

@@ -13,7 +13,7 @@ from .....stablehlo.writer import contractions as p
 from .....stablehlo.writer import pointwise as e
 from .....stablehlo.writer import reducing as r
 from .....stablehlo.writer import reshaping as s
-from .....stablehlo.writer.integer_products import Whole, integer_product, less
+from .....stablehlo.writer.integer_products import Whole, integer_product
 from .....stablehlo.writer.mlir_types import FLOAT32, Array
 from .....stablehlo.writer.scaled_integers import dequantize, saturate
 from .. import rnn as recurrent
@@ -135,8 +135,7 @@ def q_gemm(node: Node) -> Result:
     a = s.transpose(a, [1, 0]) if node.get("transA", 0) else a
     b = s.transpose(b, [1, 0]) if node.get("transB", 0) else b
     first = Whole(a, _scalar(node.optional(2)))
-    total = integer_product(first, Whole(b, _columns(node.optional(5), b)))
-    total = total if addend is None else less(total, -addend)
+    total = integer_product(first, Whole(b, _columns(node.optional(5), b)), addend)
     scale_b = _columns(node.input(4), b)
     assert scale_b is not None
     scale = s.reshape(node.input(1), []) * scale_b * float(node.get("alpha", 1.0))
