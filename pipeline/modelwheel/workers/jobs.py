@@ -107,7 +107,7 @@ class LayersRequest(JobRequest):
 class InspectRequest(JobRequest):
     """Read a model without loading it; the output is an `Inspection`."""
 
-    VERSION = 20
+    VERSION = 21
     INPUTS = ModelInput
     OUTPUTS = (INSPECTION,)
 
@@ -276,7 +276,7 @@ class Padding(JsonRecord):
 class ReferenceRequest(LayersRequest):
     """Evaluate one signature; the outputs are arrays and a `Reference`."""
 
-    VERSION = 31
+    VERSION = 32
     INPUTS = ModelInput
     OUTPUTS = (ARRAYS, SUMMARY, TIMES)
 

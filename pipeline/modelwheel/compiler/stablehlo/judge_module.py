@@ -109,6 +109,9 @@ def demands_of(node: Any, name: str, inputs: Sequence[Tensor]) -> Demands:
     before = count - len(inputs)  # the number of a platform is no input of the node
     uses: Demands = {}
     for (argument, demand), (op, _) in demands.items():
+        if not argument:  # a table that is read by what no input is
+            uses.setdefault(("", demand), (op, name))
+            continue
         if int(argument) < before:
             continue
         for origin in inputs[int(argument) - before].origins:

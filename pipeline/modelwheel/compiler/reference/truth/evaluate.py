@@ -18,6 +18,7 @@ from ....workers.endings import is_about_memory
 from ...freeze.canonical import rename_functions
 from ...freeze.frozen import FrozenGraph
 from ...loaded.base import Arrays
+from ...stablehlo.judge_module import MODULE_OP
 from .missing import NoTruthError
 
 _Call: TypeAlias = Callable[[Arrays], Arrays]
@@ -25,6 +26,9 @@ _Call: TypeAlias = Callable[[Arrays], Arrays]
 _KEPT_BYTES = 64 << 20
 """Of all graphs whose sessions are kept: XLA compiles a graph of thousands of operations for longer than it runs, whatever
 its weights take."""
+
+_MOST_MODULES = 16
+"""In a graph that is not compiled as a whole: TensorFlow compiles each module by itself, for a tenth of a second."""
 
 
 class _Sessions:
@@ -89,6 +93,17 @@ def opened(graph_def: Any, frozen: FrozenGraph) -> Iterator[_Call]:
 
 @contextmanager
 def _session(graph_def: Any, frozen: FrozenGraph) -> Iterator[_Call]:
+    modules = sum(node.op == MODULE_OP for node in graph_def.node)
+    if modules > _MOST_MODULES:
+        with _without_kernels():
+            compiled = _compiled(graph_def, frozen)
+
+        def call_compiled(inputs: Arrays) -> Arrays:
+            with _without_kernels():
+                return compiled(inputs)
+
+        yield call_compiled
+        return
     graph = tf.Graph()
     # The graph is the default one only while it is made: in between, others are, or none.
     with closing(tf.compat.v1.Session(graph=graph, config=_config())) as session:
@@ -131,32 +146,42 @@ def run_compiled(frozen: FrozenGraph, calls: Iterable[Arrays]) -> list[Arrays]:
     Raises:
         NoTruthError: XLA refuses it.
     """
-    graph_def = _with_own_functions(frozen.graph_def)
-    state = {v.node: tf.Variable(v.value, trainable=False) for v in frozen.state}
+    with _without_kernels():
+        call = _compiled(frozen.graph_def, frozen)
+        return [call(inputs) for inputs in calls]
+
+
+def _compiled(graph_def: Any, frozen: FrozenGraph) -> _Call:
+    """A function that computes the outputs of a call, in one program of XLA; see `opened`."""
+    graph_def = _with_own_functions(graph_def)
+    state = {v.node: v.value for v in frozen.state}
+    variables = {
+        node.name: tf.Variable(tf.cast(state[node.name], node.attr["dtype"].type), trainable=False)
+        for node in graph_def.node
+        if node.name in state
+    }
 
     def build() -> None:
         # XLA compiles variables that are passed to a function, but not operations that make some.
-        handles = {f"{node}:0": tf.convert_to_tensor(v.handle) for node, v in state.items()}
+        handles = {f"{node}:0": tf.convert_to_tensor(v.handle) for node, v in variables.items()}
         tf.import_graph_def(graph_def, input_map=handles, name="")
 
-    try:
-        wrapped = wrap_function.wrap_function(build, [])
-        feeds = [_tensor(wrapped.graph, node) for node in frozen.feeds.values()]
-        fetches = [_tensor(wrapped.graph, node) for node in frozen.fetches.values()]
-        specs = tuple(tf.TensorSpec(feed.shape, feed.dtype) for feed in feeds)
-        pruned = wrapped.prune(feeds, fetches, input_signature=(specs, {}))
+    wrapped = wrap_function.wrap_function(build, [])
+    feeds = {name: _tensor(wrapped.graph, node) for name, node in frozen.feeds.items()}
+    fetches = [_tensor(wrapped.graph, node) for node in frozen.fetches.values()]
+    specs = tuple(tf.TensorSpec(feed.shape, feed.dtype) for feed in feeds.values())
+    pruned = wrapped.prune([*feeds.values()], fetches, input_signature=(specs, {}))
 
-        def call(*tensors: Any) -> Any:
-            return pruned(*tensors)
+    def flat(*tensors: Any) -> Any:
+        return pruned(*tensors)
 
-        function = tf.function(call, autograph=False, jit_compile=True)
-        results: list[Arrays] = []
-        for inputs in calls:
-            values = function(*(tf.constant(inputs[name]) for name in frozen.feeds))
-            results.append({n: v.numpy() for n, v in zip(frozen.fetches, values, strict=True)})
-    except (tf.errors.OpError, ValueError, TypeError, MemoryError) as error:
-        raise NoTruthError(_reason(error)) from error
-    return results
+    function = tf.function(flat, autograph=False, jit_compile=True)
+
+    def call(inputs: Arrays) -> Arrays:
+        fed = (tf.constant(np.asarray(inputs[n], t.dtype.as_numpy_dtype)) for n, t in feeds.items())
+        return {n: v.numpy() for n, v in zip(frozen.fetches, function(*fed), strict=True)}
+
+    return call
 
 
 def _reason(error: Exception) -> str:

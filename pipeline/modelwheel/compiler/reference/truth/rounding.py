@@ -53,22 +53,27 @@ def measure_rounding(frozen: FrozenGraph, calls: Sequence[Arrays], draws: int) -
     Raises:
         NoTruthError: The graph cannot be evaluated.
     """
-    return _measure(frozen, calls, [round_elsewhere(frozen.graph_def, n) for n in range(draws)])
+    base = run_calls(frozen.graph_def, frozen, calls)
+    graphs = [round_elsewhere(frozen.graph_def, n) for n in range(draws)]
+    return _measure(frozen, calls, base, graphs)
 
 
-def measure_ties(frozen: FrozenGraph, calls: Sequence[Arrays]) -> list[Arrays]:
+def measure_ties(
+    frozen: FrozenGraph, calls: Sequence[Arrays], base: Sequence[Arrays]
+) -> list[Arrays]:
     """For each call, how far each element of its outputs moves if sums beside a tie are rounded to other integers.
 
     Args:
         frozen: The graph.
         calls: Inputs of calls in a row, if the graph has state; otherwise of any calls.
+        base: The outputs of the graph as it is.
 
     Raises:
         NoTruthError: The graph cannot be evaluated.
     """
     # Each sum is moved up in one of two graphs and down in the other.
     moves = [partial(move_ties, other=other) for other in (False, True)]
-    return _measure(frozen, calls, [with_texts(frozen.graph_def, move) for move in moves])
+    return _measure(frozen, calls, base, [with_texts(frozen.graph_def, move) for move in moves])
 
 
 def has_ties(graph_def: Any) -> bool:
@@ -76,9 +81,10 @@ def has_ties(graph_def: Any) -> bool:
     return any(_TIE.search(text) for text in texts_of(graph_def))
 
 
-def _measure(frozen: FrozenGraph, calls: Sequence[Arrays], graphs: Sequence[Any]) -> list[Arrays]:
+def _measure(
+    frozen: FrozenGraph, calls: Sequence[Arrays], base: Sequence[Arrays], graphs: Sequence[Any]
+) -> list[Arrays]:
     """How far each element is from that of any of the graphs."""
-    base = run_calls(frozen.graph_def, frozen, calls)
     others = [run_calls(graph, frozen, calls) for graph in graphs]
     return [
         {

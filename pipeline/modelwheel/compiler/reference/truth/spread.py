@@ -60,14 +60,16 @@ def measure_spread(
         raise NoTruthError("it has no weights and no inputs that are floats")
     spreads: list[dict[str, Array]] = [{} for _ in calls]
     types = {name: narrow.get(name, "float32") for name in frozen.fetches}
+    base: list[Arrays] = []
     for dtype in sorted(set(types.values())):
         names = [name for name, kind in types.items() if kind == dtype]
         # Half a unit is what rounding to a narrower type makes of a number.
         least = 0.0 if dtype == "float32" else EPSILON[dtype] / 2
-        _add_draws(parted, calls, names, least, spreads, draws)
+        base = _add_draws(parted, calls, names, least, spreads, draws)
     if not ties:
         return list(spreads)
-    return [_larger(*both) for both in zip(spreads, measure_ties(frozen, calls), strict=True)]
+    moved = measure_ties(frozen, calls, base)
+    return [_larger(*both) for both in zip(spreads, moved, strict=True)]
 
 
 def _larger(one: Arrays, other: Arrays) -> Arrays:
@@ -82,7 +84,8 @@ def _add_draws(
     least: float,
     spreads: Sequence[dict[str, Array]],
     draws: int,
-) -> None:
+) -> list[Arrays]:
+    """Adds how far the named outputs move to `spreads`; returns the outputs of the graph as it is."""
     with ExitStack() as stack:
         evaluate = _evaluator(parted, stack)
         base = evaluate(calls_of(parted, calls))
@@ -100,6 +103,7 @@ def _add_draws(
                         raise NoTruthError("values decide the shapes of its outputs")
                     change = difference(outputs[name], moved[name])
                     changes[name] = np.maximum(changes[name], change.astype(changes[name].dtype))
+    return base
 
 
 def _evaluator(parted: Parted, stack: ExitStack) -> Callable[[Iterator[Arrays]], list[Arrays]]:
