@@ -6,20 +6,19 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import flatbuffers
 import numpy as np
 import pytest
 import tensorflow as tf
 from tensorflow.lite.python import schema_py_generated as schema
 
-from modelwheel.compiler import formats
 from modelwheel.compiler.formats.tflite.lite_graph import OPERATORS
 from modelwheel.compiler.formats.tflite.lite_sparse import dense
 from modelwheel.compiler.formats.tflite.tflite_file import read_file
-from modelwheel.compiler.loaded.base import SignatureGraph
+from modelwheel.compiler.loaded.base import SignatureGraph, StatefulModel
+from modelwheel.compiler.loaded.rows_first import innermost
 from modelwheel.errors import UnsupportedModelError
-from modelwheel.model.readings import TfliteReading
 from tests.support.commands import Modelwheel
+from tests.support.lite import load, packed, results_of
 
 pytestmark = pytest.mark.slow
 
@@ -187,6 +186,7 @@ _ELSEWHERE = frozenset(
         "CALL_ONCE",
         "VAR_HANDLE",
         "ASSIGN_VARIABLE",
+        "QUANTIZE",
         "READ_VARIABLE",
     }
 )
@@ -231,13 +231,7 @@ def _single(op: str) -> bytes:
     code.builtinCode = getattr(schema.BuiltinOperator, op)
     code.deprecatedBuiltinCode, code.version = min(code.builtinCode, 127), 1
     model.operatorCodes = [code]
-    return _packed(model)
-
-
-def _packed(model: schema.ModelT) -> bytes:
-    builder = flatbuffers.Builder(0)
-    builder.Finish(model.Pack(builder), b"TFL3")
-    return bytes(builder.Output())
+    return packed(model)
 
 
 def _converted(
@@ -250,28 +244,12 @@ def _converted(
     return bytes(converter.convert())
 
 
-def _load(path: Path) -> Any:
-    reading = TfliteReading(file=path.name)
-    assert formats.inspect(path.parent, reading).signatures
-    return formats.load(path.parent, reading, formats.DEFAULT_SIGNATURE, {})
-
-
-def _results(made: SignatureGraph, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        tf.import_graph_def(made.graph_def, name="")
-        feeds = {f"{made.feeds[name]}:0": value for name, value in inputs.items()}
-        results: dict[str, Any] = session.run(
-            {name: fetch.tensor for name, fetch in made.fetches.items()}, feeds
-        )
-        return results
-
-
 def _compare(path: Path, shape: tuple[int, ...]) -> SignatureGraph:
-    model = _load(path)
+    model = load(path)
     (name,) = (tensor.name for tensor in model.info.inputs)
     inputs = {name: np.random.default_rng(3).normal(size=shape).astype(np.float32)}
     made: SignatureGraph = model.graph({name: shape})
-    results = _results(made, inputs)
+    results = results_of(made, inputs)
     for output, expected in model(inputs).items():
         np.testing.assert_allclose(results[output], expected, rtol=2e-5, atol=2e-5)
     return made
@@ -306,10 +284,10 @@ def test_every_operator_is_in_a_model(files: dict[str, Path]) -> None:
 def test_an_operator_alone(op: str, tmp_path: Path) -> None:
     path = tmp_path / "one.tflite"
     path.write_bytes(_single(op))
-    model = _load(path)
+    model = load(path)
     inputs = {"t0": np.asarray(_SINGLE[op][0][0])}
     ((output, expected),) = model(inputs).items()
-    found = _results(model.graph({"t0": inputs["t0"].shape}), inputs)[output]
+    found = results_of(model.graph({"t0": inputs["t0"].shape}), inputs)[output]
     np.testing.assert_allclose(found, expected, rtol=1e-6)
     assert found.dtype == expected.dtype
     assert found.shape == expected.shape
@@ -334,11 +312,39 @@ def _with_variable() -> bytes:
     return bytes(converter.convert())
 
 
-def test_variables_that_calls_change_are_refused(tmp_path: Path) -> None:
+def test_variables_that_calls_change_are_state(tmp_path: Path) -> None:
+    """Each call reads what the one before has written."""
     path = tmp_path / "changed.tflite"
     path.write_bytes(_with_variable())
-    with pytest.raises(UnsupportedModelError, match="changes the variable"):
-        _load(path)
+    model = load(path)
+    made = model.graph({"x": (2, 3)})
+    (variable,) = made.state
+    np.testing.assert_array_equal(variable.value, [1, 2, 3])
+    calls = [{"x": _RANDOM.normal(size=(2, 3)).astype(np.float32)} for _ in range(3)]
+    loaded = innermost(model)
+    assert isinstance(loaded, StatefulModel)
+    restore = loaded.snapshot()
+    expected = [model(inputs) for inputs in calls]
+    for results, wanted in zip(results_of(made, *calls), expected, strict=True):
+        for name, values in wanted.items():
+            np.testing.assert_allclose(results[name], values, rtol=1e-6)
+    total = np.array([1, 2, 3], np.float32) + sum(inputs["x"][0] for inputs in calls)
+    np.testing.assert_allclose(variable.read(), total, rtol=1e-6)
+    restore()
+    np.testing.assert_array_equal(variable.read(), [1, 2, 3])
+
+
+def test_variables_without_a_first_value_are_refused(tmp_path: Path) -> None:
+    model = schema.ModelT.InitFromPackedBuf(_with_variable(), 0)
+    once = schema.BuiltinOperator.CALL_ONCE
+    main = model.subgraphs[0]
+    main.operators = [
+        o for o in main.operators if model.operatorCodes[o.opcodeIndex].builtinCode != once
+    ]
+    path = tmp_path / "unknown.tflite"
+    path.write_bytes(packed(model))
+    with pytest.raises(UnsupportedModelError, match="without a value before the first call"):
+        load(path).graph({"x": (2, 3)})
 
 
 def test_variables_that_hold_weights_are_constants(tmp_path: Path) -> None:
@@ -349,7 +355,7 @@ def test_variables_that_hold_weights_are_constants(tmp_path: Path) -> None:
         o for o in main.operators if model.operatorCodes[o.opcodeIndex].builtinCode != assigns
     ]
     path = tmp_path / "weights.tflite"
-    path.write_bytes(_packed(model))
+    path.write_bytes(packed(model))
     _compare(path, (2, 3))
 
 
@@ -384,8 +390,8 @@ def test_constants_that_grow_are_not_computed_at_once(tmp_path: Path) -> None:
         model.buffers.append(schema.BufferT())
         model.buffers[-1].data = np.zeros(4 * 70_000, np.uint8)
     graph.inputs = []
-    path.write_bytes(_packed(model))
-    made = _load(path).graph({})
+    path.write_bytes(packed(model))
+    made = load(path).graph({})
     assert "Maximum" in {node.op for node in made.graph_def.node}
 
 
@@ -393,7 +399,7 @@ def test_rows_may_be_free(tmp_path: Path) -> None:
     path = tmp_path / "rows.tflite"
     function = lambda x: tf.reshape(tf.matmul(x, _weights(6, 4)), [tf.shape(x)[0], 2, 2])
     path.write_bytes(_converted(function, (None, 6)))
-    assert _load(path).info.inputs[0].shape == (None, 6)
+    assert load(path).info.inputs[0].shape == (None, 6)
     for rows in (1, 5):
         _compare(path, (rows, 6))
 
@@ -407,26 +413,11 @@ def test_weights_of_16_bits_become_constants(tmp_path: Path) -> None:
     assert not [node for node in made.graph_def.node if node.op == "Cast"]
 
 
-@pytest.mark.filterwarnings("ignore:Statistics for quantized inputs")
-def test_integers_with_a_scale_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "bytes.tflite"
-    samples = [[_RANDOM.normal(size=(1, 14, 15, 3)).astype(np.float32)] for _ in range(4)]
-    options = {
-        "optimizations": [tf.lite.Optimize.DEFAULT],
-        "representative_dataset": lambda: iter(samples),
-    }
-    path.write_bytes(_converted(_convolutions, (1, 14, 15, 3), **options))
-    with pytest.raises(
-        UnsupportedModelError, match=r"int8 with a scale.*tf2onnx\.convert --tflite"
-    ):
-        _load(path)
-
-
 def test_custom_operators_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "custom.tflite"
     path.write_bytes(_converted(tf.math.erfc, (2, 3), allow_custom_ops=True))
     with pytest.raises(UnsupportedModelError, match=r"operators .*\(CUSTOM Erfc\)"):
-        _load(path)
+        load(path)
 
 
 def test_subgraphs_that_call_themselves_are_refused(tmp_path: Path, files: dict[str, Path]) -> None:
@@ -436,9 +427,9 @@ def test_subgraphs_that_call_themselves_are_refused(tmp_path: Path, files: dict[
             if isinstance(operator.builtinOptions, schema.IfOptionsT):
                 operator.builtinOptions.thenSubgraphIndex = 0
     path = tmp_path / "endless.tflite"
-    path.write_bytes(_packed(model))
+    path.write_bytes(packed(model))
     with pytest.raises(UnsupportedModelError, match="call each other more than"):
-        _load(path)
+        load(path)
 
 
 @pytest.mark.parametrize("name", ["convolutions", "control"])
@@ -450,7 +441,7 @@ def test_a_truncated_file_is_refused(
     path = tmp_path / "cut.tflite"
     path.write_bytes(content[: int(kept if kept > 1 or not kept else kept * len(content))])
     with pytest.raises(UnsupportedModelError, match=r"cut\.tflite|the file"):
-        _load(path)
+        load(path)
 
 
 def test_sparse_constants() -> None:

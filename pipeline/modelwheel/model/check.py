@@ -115,6 +115,7 @@ def check_signature(inspection: Inspection, expected: Expected) -> list[Finding]
         *_check_verification(signature, expected),
         *_check_bounds(expected),
         *_note_valid_values(signature, expected),
+        *_note_real_numbers(signature),
         *judge(inspection, signature.key, expected.limits, keep_state=expected.keep_state),
         *_check_ops(inspection.ops, signature.key),
         *_check_constants(inspection, signature.key),
@@ -178,6 +179,18 @@ def _note_valid_values(signature: SignatureInfo, expected: Expected) -> Iterator
                 "TensorFlow may fail on other values; remove it to draw from all of these",
                 ("verify", "ranges", tensor.name),
             )
+
+
+def _note_real_numbers(signature: SignatureInfo) -> Iterator[Finding]:
+    """Findings about integers with a scale, which users of the wheel have to know."""
+    for kind, tensors in (("input", signature.inputs), ("output", signature.outputs)):
+        for tensor in tensors:
+            if tensor.real:
+                message = (
+                    f"{kind} {tensor.name!r} holds real numbers as {tensor.dtype}: {tensor.real}"
+                )
+                advice = "users need them: write them in package.description or model.description"
+                yield Finding("note", "real-numbers", message, advice)
 
 
 def _check_shapes(signature: SignatureInfo, expected: Expected) -> Iterator[Finding]:

@@ -115,6 +115,8 @@ class TensorInfo(JsonRecord):
     """The names that the model gives to free extents, by axis: "" for all others; empty if it has no names."""
     valid: ValidValues | None = None
     """Of an input; None if it may be anything, or that does not follow from the graph."""
+    real: str = ""
+    """How its integers stand for real numbers, `(x + 3) * 0.0157`, if the model says so."""
 
     def symbol(self, axis: int) -> str:
         """The name of a free extent; "" if it has none."""

@@ -77,7 +77,7 @@ class OnnxReading(_Reading):
     """The name of the model's file in its directory."""
     constants: Mapping[str, Any] = {}
     """Values of inputs that become constants."""
-    converter: str = "operators 4"
+    converter: str = "operators 5"
     """Which operations write modules of it; the number is raised when they write other ones."""
 
 
@@ -97,7 +97,7 @@ class TfliteReading(_Reading):
     format: Literal["tflite"] = "tflite"
     file: str
     """The name of the model's file in its directory."""
-    converter: str = "operators 1"
+    converter: str = "operators 2"
     """Which graphs its operators become; the number is raised when they become other ones."""
 
 

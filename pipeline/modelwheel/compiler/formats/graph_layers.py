@@ -292,15 +292,6 @@ def _window(node: Any, extents: Sequence[int], kernel: Sequence[int]) -> p.Windo
     if padding == b"EXPLICIT":
         given = tuple(node.attr["explicit_paddings"].list.i)
         pads = tuple((given[2 * axis], given[2 * axis + 1]) for axis in (1, 2))
-    elif padding == b"SAME":
-        pads = tuple(_same(*one) for one in zip(extents, kernel, strides, dilations, strict=True))
     else:
-        pads = ((0, 0), (0, 0))
+        pads = p.paddings(padding.decode(), extents, kernel, strides, dilations)
     return p.Window(strides, pads, dilations)
-
-
-def _same(extent: int, kernel: int, stride: int, dilation: int) -> tuple[int, int]:
-    """Zeros before and behind, of which there is one more behind if their number is odd."""
-    reach = (-(-extent // stride) - 1) * stride + (kernel - 1) * dilation + 1
-    missing = max(reach - extent, 0)
-    return missing // 2, missing - missing // 2

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from ....util.text import one_line
 from .lite_node import LiteNode, Value, operator
+from .lite_rewriting import variable_name
 
 CALLS = frozenset({"CALL", "CALL_ONCE", "IF", "WHILE"})
 """What they compute stays in the graph even if it depends on no input."""
@@ -59,20 +60,14 @@ def _call_once(node: LiteNode) -> list[Value]:
 
 @operator("VAR_HANDLE")
 def _variable(node: LiteNode) -> Value:
-    container, name = (
-        text.decode("utf-8", "replace") if isinstance(text, bytes) else text or ""
-        for text in (node.options.container, node.options.sharedName)
-    )
-    return np.array(f"{container}/{name}")
+    return np.array(variable_name(node.options))
 
 
 @operator("ASSIGN_VARIABLE")
 def _assign(node: LiteNode) -> list[Value]:
     name = str(node.constant(0, "the variable"))
     if name in node.variables or not isinstance(node[1], np.ndarray):
-        raise node.refuse(
-            f"changes the variable {one_line(name)}, so that calls depend on those before"
-        )
+        raise node.refuse(f"changes the variable {one_line(name)} in a loop or a branch")
     node.variables[name] = node[1]
     return []
 

@@ -104,8 +104,14 @@ OPERATORS.update({name: _reduction(function) for name, function in _REDUCTIONS.i
 
 @operator("DEQUANTIZE")
 def _dequantize(node: LiteNode) -> Value:
-    """Of weights that are stored as float16; integers with a scale are refused before."""
+    """Of weights that are stored as float16; integers with a scale are real numbers already."""
     return tf.cast(node[0], tf.float32)
+
+
+@operator("QUANTIZE")
+def _quantize(node: LiteNode) -> Value:
+    """Real numbers, which become the integers of the result."""
+    return node[0]
 
 
 @operator("DENSIFY")

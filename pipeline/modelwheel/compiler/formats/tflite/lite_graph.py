@@ -8,7 +8,9 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -17,12 +19,22 @@ from tensorflow.python.eager import context
 from ....errors import ModelwheelError, UnsupportedModelError
 from ....model.messages import first_line
 from ....util.text import one_line
-from . import lite_control, lite_elementwise, lite_layers, lite_movement, lite_recurrent
+from ...stablehlo.writer import Value as Written
+from . import (
+    lite_control,
+    lite_elementwise,
+    lite_integers,
+    lite_layers,
+    lite_movement,
+    lite_recurrent,
+)
+from .lite_integers import SIZES
 from .lite_lists import with_items
+from .lite_modules import IntegerModule
 from .lite_node import OPERATORS, LiteNode, Value
-from .tflite_file import LiteFile, LiteGraph, LiteTensor
+from .tflite_file import LiteFile, LiteGraph, LiteOperator, LiteTensor
 
-__all__ = ["OPERATORS", "build_graph", "refuse_unknown"]
+__all__ = ["OPERATORS", "build_graph", "initial_state", "refuse_unknown"]
 
 _MODULES = (lite_control, lite_elementwise, lite_layers, lite_movement, lite_recurrent)
 """They fill the table of operators."""
@@ -41,15 +53,13 @@ _MAX_DEPTH = 50
 _MOST_OPERATORS = 100_000
 """Of all subgraphs, each as often as it is called."""
 _SHOWN = 6
-_INTEGERS = frozenset({"int8", "uint8", "int16"})
-_READ_AS_FLOAT = frozenset({"DEQUANTIZE"})
 
 
 def refuse_unknown(file: LiteFile) -> None:
-    """Refuses a file with operators that are not converted, or that compute with quantized integers.
+    """Refuses a file with operators that are not converted, or that compute with integers of 16 bits that have a scale.
 
     Raises:
-        UnsupportedModelError: The message names them all, or the first tensor of integers.
+        UnsupportedModelError: The message names all operators, or the first tensor of such integers.
     """
     for graph in file.graphs:
         for operator in graph.operators:
@@ -67,15 +77,12 @@ def refuse_unknown(file: LiteFile) -> None:
 
 
 def _refuse_integers(graph: LiteGraph, op: str, numbers: Sequence[int]) -> None:
-    if op in _READ_AS_FLOAT:
-        return
     for number in numbers:
         tensor = graph.tensors[number]
-        if number >= 0 and tensor.quantized and tensor.dtype in _INTEGERS:
+        if number >= 0 and tensor.scaling is not None and tensor.dtype == "int16":
             raise UnsupportedModelError(
-                f"{op} computes with {one_line(repr(tensor.name))}, integers of {tensor.dtype} with a scale, which are not "
-                "read from such files; convert the model to ONNX, by python -m tf2onnx.convert --tflite FILE --output "
-                "model.onnx, or from what it was made from without quantization",
+                f"{op} computes with {one_line(repr(tensor.name))}, integers of 16 bits with a scale, which are not read from "
+                "such files; convert the model with integers of 8 bits, or without quantization",
                 code="MW404",
             )
 
@@ -97,11 +104,30 @@ def build_graph(file: LiteFile, graph: LiteGraph, inputs: Sequence[Value]) -> li
     return _Builder(file).run(graph, inputs, 0)
 
 
+def initial_state(file: LiteFile) -> Mapping[str, np.ndarray[Any, Any]]:
+    """The first values of the variables that calls change, by name.
+
+    Raises:
+        UnsupportedModelError: The file does not say it.
+    """
+    builder = _Builder(file)
+    with tf.Graph().as_default():
+        for operator in file.graphs[0].operators:
+            if operator.op == "CALL_ONCE":
+                builder.run(file.graphs[operator.options.initSubgraphIndex], [], 1)
+    missing = sorted(set(file.states) - builder.variables.keys())
+    if missing:
+        raise UnsupportedModelError(
+            f"the file has a variable {one_line(missing[0])} without a value before the first call; convert the model with one"
+        )
+    return {name: builder.variables[name] for name in file.states}
+
+
 class _Builder:
     def __init__(self, file: LiteFile) -> None:
         self._file = file
         self._left = _MOST_OPERATORS
-        self._variables: dict[str, Value] = {}
+        self.variables: dict[str, Value] = {}
 
     def run(self, graph: LiteGraph, inputs: Sequence[Value], depth: int) -> list[Value]:
         """The outputs of a subgraph, which so many others surround."""
@@ -125,12 +151,61 @@ class _Builder:
         def call(number: int, values: Sequence[Value]) -> list[Value]:
             return self.run(self._file.graphs[number], values, depth + 1)
 
-        for operator in graph.operators:
-            results = [graph.tensors[number] for number in operator.outputs]
-            operands = [value_of(n) for n in operator.inputs]
-            node = LiteNode(operator, operands, results, call, self._variables)
-            known.update(zip(operator.outputs, _converted(node), strict=True))
+        pending = _Pending(graph, known)
+        for place, operator in enumerate(graph.operators):
+
+            def node_of(operator: LiteOperator = operator) -> LiteNode:
+                results = [graph.tensors[number] for number in operator.outputs]
+                operands = [value_of(n) for n in operator.inputs]
+                tensors = [graph.tensors[n] if n >= 0 else None for n in operator.inputs]
+                return LiteNode(operator, operands, tensors, results, call, self.variables)
+
+            values = _written(node_of(), pending)
+            if values is None:
+                if operator.op not in SIZES:
+                    pending.close(place, operator.inputs)
+                values = _converted(node_of())
+            known.update(zip(operator.outputs, values, strict=True))
+        pending.close(len(graph.operators), graph.outputs)
         return [_required(value_of(number)) for number in graph.outputs]
+
+
+class _Pending:
+    """The module that operators are written to until TensorFlow needs one of its values."""
+
+    def __init__(self, graph: LiteGraph, known: dict[int, Value]) -> None:
+        self._graph, self._known = graph, known
+        self.module = IntegerModule()
+
+    def close(self, place: int, needed: Sequence[int]) -> None:
+        """Ends the module if it has a value that is needed.
+
+        Args:
+            place: Of the operator that needs values, among all; what later ones read become results of the module.
+            needed: Numbers of tensors.
+        """
+        held = {n for n, value in self._known.items() if isinstance(value, Written)}
+        if held.isdisjoint(needed):
+            return
+        operators = self._graph.operators[place:]
+        later = {n for operator in operators for n in operator.inputs} | {*self._graph.outputs}
+        results = sorted(held & later)
+        values = self.module.results([self._known[number] for number in results])
+        self._known.update(zip(results, values, strict=True))
+        for number in held - later:
+            del self._known[number]
+        self.module = IntegerModule()
+
+
+def _written(node: LiteNode, pending: _Pending) -> list[Value] | None:
+    """The results of an operator in a module; None if TensorFlow computes it."""
+    if not lite_integers.has_integers(node):
+        return None
+    with _understood(node), pending.module.at(_scope(node)):
+        values = lite_integers.write(node, pending.module)
+    if values is None:
+        return None
+    return [value if value.known is None else value.known for value in values]
 
 
 def _constant(tensor: LiteTensor) -> Value:
@@ -154,12 +229,19 @@ def _required(value: Value | None) -> Value:
 
 def _converted(node: LiteNode) -> list[Value]:
     """The results of an operator: arrays if it has no other operands."""
-    try:
+    with _understood(node):
         if _is_foldable(node):
             with context.eager_mode():
                 return [np.asarray(value) for value in _results(node)]
         with tf.name_scope(_scope(node)):
             return _results(node)
+
+
+@contextmanager
+def _understood(node: LiteNode) -> Iterator[None]:
+    """Errors of TensorFlow about an operator become those of users."""
+    try:
+        yield
     except ModelwheelError:
         raise
     except (tf.errors.OpError, ValueError, TypeError, LookupError, AttributeError) as error:
@@ -171,13 +253,15 @@ def _converted(node: LiteNode) -> list[Value]:
 
 
 def _results(node: LiteNode) -> list[Value]:
+    if lite_integers.has_integers(node):
+        return lite_integers.compute(node)
     results = OPERATORS[node.operator.op](node)
     return list(results) if isinstance(results, list | tuple) else [results]
 
 
 def _is_foldable(node: LiteNode) -> bool:
     op = node.operator.op
-    if op in ("SHAPE", "RANK"):
+    if op in SIZES:
         return False  # they give arrays where shapes are known
     if op in lite_control.CALLS or op in _LAYERS:
         return False

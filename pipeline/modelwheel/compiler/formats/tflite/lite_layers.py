@@ -13,7 +13,8 @@ _PADDINGS = {0: "SAME", 1: "VALID"}
 """By the numbers of Padding in the schema."""
 
 
-def _padding(node: LiteNode) -> str:
+def padding_of(node: LiteNode) -> str:
+    """How images of an operator are padded: `SAME` or `VALID`."""
     return _PADDINGS[node.options.padding]
 
 
@@ -42,7 +43,7 @@ def _convolution(node: LiteNode) -> Value:
         node[0],
         _moved(node[1], [1, 2, 3, 0]),
         [1, o.strideH, o.strideW, 1],
-        _padding(node),
+        padding_of(node),
         dilations=[1, o.dilationHFactor, o.dilationWFactor, 1],
     )
     return _finished(node, value, 2)
@@ -57,12 +58,12 @@ def _depthwise(node: LiteNode) -> Value:
     strides = [1, o.strideH, o.strideW, 1]
     if o.strideH == o.strideW:
         value = tf.nn.depthwise_conv2d(
-            node[0], weights, strides, _padding(node), dilations=dilations
+            node[0], weights, strides, padding_of(node), dilations=dilations
         )
     else:  # as a convolution of as many groups as there are features
         weights = _reshaped(weights, [height, width, 1, columns])
         value = tf.nn.conv2d(
-            node[0], weights, strides, _padding(node), dilations=[1, *dilations, 1]
+            node[0], weights, strides, padding_of(node), dilations=[1, *dilations, 1]
         )
     return _finished(node, value, 2)
 
@@ -75,7 +76,7 @@ def _transposed(node: LiteNode) -> Value:
         _moved(node[1], [1, 2, 0, 3]),
         node[0],
         [1, o.strideH, o.strideW, 1],
-        _padding(node),
+        padding_of(node),
     )
     return _finished(node, value, 3)
 
@@ -87,7 +88,7 @@ def _convolution_3d(node: LiteNode) -> Value:
         node[0],
         node[1],
         [1, o.strideD, o.strideH, o.strideW, 1],
-        _padding(node),
+        padding_of(node),
         dilations=[1, o.dilationDFactor, o.dilationHFactor, o.dilationWFactor, 1],
     )
     return _finished(node, value, 2)
@@ -119,7 +120,7 @@ def _batch_matmul(node: LiteNode) -> Value:
 def _pooled(node: LiteNode, pool: Callable[..., Value], x: Value) -> Value:
     o = node.options
     window, strides = [o.filterHeight, o.filterWidth], [o.strideH, o.strideW]
-    return pool(x, window, strides, _padding(node))
+    return pool(x, window, strides, padding_of(node))
 
 
 @operator("AVERAGE_POOL_2D", "MAX_POOL_2D")

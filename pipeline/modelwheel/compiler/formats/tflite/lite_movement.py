@@ -165,7 +165,7 @@ def _paddings(node: LiteNode) -> list[list[int]]:
 
 @operator("PAD", "PADV2")
 def _pad(node: LiteNode) -> Value:
-    value: Any = node[2] if node.has(2) else 0
+    value: Any = node[2] if node.has(2) else node.zero
     return tf.pad(node[0], _paddings(node), constant_values=value)
 
 
@@ -198,8 +198,12 @@ def _space_to_depth(node: LiteNode) -> Value:
 
 @operator("SPACE_TO_BATCH_ND")
 def _space_to_batch(node: LiteNode) -> Value:
-    paddings = node.constant(2, "the padding")
-    return tf.space_to_batch(node[0], node.constant(1, "the block"), paddings)
+    x, paddings = node[0], node.constant(2, "the padding")
+    if node.zero:
+        spatial = len(paddings)
+        around = [[0, 0], *paddings.tolist(), *[[0, 0]] * (len(x.shape) - 1 - spatial)]
+        x, paddings = tf.pad(x, around, constant_values=node.zero), np.zeros_like(paddings)
+    return tf.space_to_batch(x, node.constant(1, "the block"), paddings)
 
 
 @operator("BATCH_TO_SPACE_ND")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,8 @@ class LiteNode:
     operator: LiteOperator
     inputs: Sequence[Value | None]
     """None for those that are left out."""
+    operands: Sequence[LiteTensor | None]
+    """Their tensors."""
     results: Sequence[LiteTensor]
     call: Callable[[int, Sequence[Value]], list[Value]]
     """The results of the subgraph with a number for some inputs."""
@@ -40,6 +42,12 @@ class LiteNode:
         """How messages name it."""
         name = self.results[0].name if self.results else ""
         return f"{self.operator.op} {one_line(repr(name))}"
+
+    @property
+    def zero(self) -> int:
+        """The integer that stands for 0 in the first operand, or 0 itself."""
+        tensor = self.operands[0]
+        return 0 if tensor is None or tensor.scaling is None else int(tensor.scaling.zeros[0])
 
     def __getitem__(self, number: int) -> Value:
         """An input that is there."""
@@ -105,6 +113,16 @@ ACTIVATIONS: dict[int, Callable[[Value], Value]] = {
     4: tf.tanh,
 }
 """By the numbers of ActivationFunctionType in the schema."""
+
+Limits = tuple[float | None, float | None]
+"""The least and the largest real number of a result."""
+LIMITS: Mapping[int, Limits] = {
+    0: (None, None),
+    1: (0, None),
+    _RELU_N1_TO_1: (-1, 1),
+    3: (0, 6),
+}
+"""Of the activations that results of integers may have, by their numbers."""
 
 
 def activated(node: LiteNode, value: Value) -> Value:

@@ -6,9 +6,9 @@ A model is converted again for each batch size: what constants and shapes decide
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +17,21 @@ import tensorflow as tf
 
 from ....errors import UnsupportedModelError
 from ....model.frozen_signature import c_names
-from ....model.inspection import Inspection, SignatureInfo
+from ....model.inspection import Inspection, Shape, SignatureInfo
 from ....model.messages import weights_within_limit
 from ....model.readings import TfliteReading
 from ....util.text import one_line
 from ...inspect.inspect_meta_graph import GraphPort, inspect_graph
-from ...loaded.base import TENSORFLOW_LITE, Arrays, Fetch, SignatureGraph, StaticShapes
+from ...loaded.base import (
+    TENSORFLOW_LITE,
+    Arrays,
+    Fetch,
+    SignatureGraph,
+    StateVariable,
+    StaticShapes,
+)
 from .. import DEFAULT_SIGNATURE
-from .lite_graph import build_graph, refuse_unknown
+from .lite_graph import build_graph, initial_state, refuse_unknown
 from .tflite_file import LiteFile, read_file
 
 
@@ -32,7 +39,7 @@ def inspect(model: Path, reading: TfliteReading) -> Inspection:
     """See `Format.inspect`."""
     file = _read(model, reading)
     info = file.info
-    built = _built(file, {tensor.name: tensor.shape for tensor in info.inputs})
+    built = _built(file, {t.name: _inspected(file, t.shape) for t in info.inputs})
     inputs = [
         GraphPort(t.name, f"{built.feeds[t.name]}:0", _number(t.dtype), t.shape)
         for t in info.inputs
@@ -43,7 +50,7 @@ def inspect(model: Path, reading: TfliteReading) -> Inspection:
         for t in info.outputs
     ]
     inspection = inspect_graph(built.graph_def, DEFAULT_SIGNATURE, inputs, outputs)
-    info = info.with_valid_values(inspection.signatures[0])
+    info = _all_integers(file, info.with_valid_values(inspection.signatures[0]))
     return inspection.model_copy(
         update={
             "signatures": (info,),
@@ -64,13 +71,15 @@ def load(model: Path, reading: TfliteReading, key: str) -> LiteModel:
     return LiteModel(_read(model, reading))
 
 
-@dataclass(frozen=True)
+@dataclass
 class LiteModel:
-    """See `LoadedModel`."""
+    """See `StatefulModel`; TensorFlow Lite's interpreter evaluates the file, not the graph that it becomes."""
 
     evaluator = TENSORFLOW_LITE
 
     file: LiteFile
+    _held: Mapping[str, np.ndarray[Any, Any]] = field(default_factory=dict)
+    """Variables that calls change, by name, once there was a call."""
 
     @property
     def info(self) -> SignatureInfo:
@@ -78,24 +87,46 @@ class LiteModel:
         return self.file.info
 
     def __call__(self, inputs: Arrays) -> Arrays:
-        """See `LoadedModel`; TensorFlow Lite's interpreter evaluates the file, not the graph that it becomes."""
-        interpreter = self._interpreter
-        main = self.file.graphs[0]
-        for number in main.inputs:
-            array = np.asarray(inputs[self.file.name_of(number)])
+        """See `LoadedModel`."""
+        interpreter, file = self._interpreter, self.file
+        fed = {n: np.asarray(inputs[file.name_of(n)]) for n in file.inputs}
+        fed |= dict(zip(file.state_inputs, self._values().values(), strict=True))
+        for number, array in fed.items():
             interpreter.resize_tensor_input(number, array.shape)
         interpreter.allocate_tensors()
         interpreter.reset_all_variables()
-        for number in main.inputs:
-            interpreter.set_tensor(number, np.ascontiguousarray(inputs[self.file.name_of(number)]))
+        for number, array in fed.items():
+            interpreter.set_tensor(number, np.ascontiguousarray(array))
         try:
             interpreter.invoke()
         except RuntimeError as error:
             raise ValueError(one_line(str(error))) from error
-        return {
-            self.file.name_of(number): np.array(interpreter.get_tensor(number))
-            for number in main.outputs
-        }
+
+        def result(number: int) -> np.ndarray[Any, Any]:
+            return np.array(interpreter.get_tensor(number))
+
+        self._held = dict(zip(file.states, map(result, file.state_outputs), strict=True))
+        return {file.name_of(number): result(number) for number in file.outputs}
+
+    def snapshot(self) -> Callable[[], None]:
+        """See `StatefulModel`."""
+        before = self._held
+
+        def restore() -> None:
+            self._held = before
+
+        return restore
+
+    def _value(self, name: str) -> np.ndarray[Any, Any]:
+        return self._values()[name]
+
+    def _values(self) -> Mapping[str, np.ndarray[Any, Any]]:
+        return self._held or self._first
+
+    @cached_property
+    def _first(self) -> Mapping[str, np.ndarray[Any, Any]]:
+        """Variables that calls change as they are before the first one."""
+        return initial_state(self.file)
 
     def graph(
         self,
@@ -103,12 +134,21 @@ class LiteModel:
         keep: Collection[str] = (),  # noqa: ARG002 - it has no functions with marks
     ) -> SignatureGraph:
         """See `LoadedModel`."""
-        return _built(self.file, shapes)
+        graph = _built(self.file, shapes)
+        names = {f"state_{number}": name for number, name in enumerate(self.file.states)}
+        state = [
+            StateVariable(name, node, self._first[name], partial(self._value, name))
+            for node, name in names.items()
+        ]
+        return replace(graph, state=tuple(sorted(state, key=lambda variable: variable.name)))
 
     @cached_property
     def _interpreter(self) -> Any:
-        # Delegates compute in another order, and some of them with fewer bits.
-        resolver = tf.lite.experimental.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+        # Delegates compute in another order, and some of them with fewer bits. Sums of integers have no order, and the default
+        # one rounds them as `lite_integers` does.
+        kinds = tf.lite.experimental.OpResolverType
+        plain = kinds.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+        resolver = kinds.AUTO if self.file.has_integers else plain
         with warnings.catch_warnings():
             # It names a package of its own as successor, which would be one more to install.
             warnings.filterwarnings("ignore", r"[\s\S]*tf\.lite\.Interpreter is deprecated")
@@ -125,6 +165,22 @@ def _read(model: Path, reading: TfliteReading) -> LiteFile:
     return file
 
 
+def _all_integers(file: LiteFile, info: SignatureInfo) -> SignatureInfo:
+    """A copy of the signature whose integers with a scale may be any of their type."""
+    scaled = {file.name_of(n) for n in file.inputs if file.graphs[0].tensors[n].scaling is not None}
+    inputs = tuple(
+        t.model_copy(update={"valid": None}) if t.name in scaled else t for t in info.inputs
+    )
+    return info.model_copy(update={"inputs": inputs})
+
+
+def _inspected(file: LiteFile, shape: Shape | None) -> Shape | None:
+    """The shape of an input for which the file is inspected: modules of integers have no free extents."""
+    if shape is None or not file.has_integers:
+        return shape
+    return tuple(extent or 1 for extent in shape)
+
+
 def _built(file: LiteFile, shapes: Any) -> SignatureGraph:
     """The graph for inputs of some shapes, of which extents may be free."""
     info, main = file.info, file.graphs[0]
@@ -134,9 +190,18 @@ def _built(file: LiteFile, shapes: Any) -> SignatureGraph:
             tf.compat.v1.placeholder(tensor.dtype, shapes[tensor.name], f"arg_{name}")
             for tensor, name in zip(info.inputs, c_names(names), strict=True)
         ]
-        results = build_graph(file, main, placeholders)
+        handles, held = _variables(file)
+        results = build_graph(file, main, [*placeholders, *held])
+        kept = results[len(info.outputs) :]
+        # What was read is read before anything is assigned.
+        with tf.control_dependencies([value.op for value in held]):
+            assigned = [
+                tf.raw_ops.AssignVariableOp(resource=handle, value=value)
+                for handle, value in zip(handles, kept, strict=True)
+            ]
         # An output may be an input, a constant, or twice the same tensor.
-        results = [tf.identity(result) for result in results]
+        with tf.control_dependencies(assigned):
+            results = [tf.identity(result) for result in results[: len(info.outputs)]]
     with weights_within_limit():
         graph_def = graph.as_graph_def()
     return SignatureGraph(
@@ -147,6 +212,21 @@ def _built(file: LiteFile, shapes: Any) -> SignatureGraph:
             for tensor, result in zip(info.outputs, results, strict=True)
         },
     )
+
+
+def _variables(file: LiteFile) -> tuple[list[Any], list[Any]]:
+    """The variables that calls change, in the current graph, and what they hold: see `StateVariable`."""
+    handles, held = [], []
+    for number, tensor in enumerate(file.graphs[0].tensors[n] for n in file.state_inputs):
+        name, dtype = f"state_{number}", tf.dtypes.as_dtype(tensor.dtype)
+        handle = tf.raw_ops.VarHandleOp(
+            dtype=dtype, shape=tensor.shape, shared_name=name, name=name
+        )
+        value = tf.raw_ops.ReadVariableOp(resource=handle, dtype=dtype)
+        value.set_shape(tensor.shape)
+        handles.append(handle)
+        held.append(value)
+    return handles, held
 
 
 def _number(dtype: str | tf.DType) -> int:

@@ -19,6 +19,7 @@ from ....errors import UnsupportedModelError
 from ....model.inspection import SignatureInfo, TensorInfo
 from ....util.text import one_line
 from .. import DEFAULT_SIGNATURE
+from .lite_rewriting import separate_state, widen_weights
 from .lite_sparse import dense
 
 Array = np.ndarray[Any, Any]
@@ -55,6 +56,22 @@ _DTYPES = {
 
 
 @dataclass(frozen=True)
+class Scaling:
+    """Integers that stand for real numbers, (integer - zero point) * scale."""
+
+    scales: Array
+    """Of float32: one, or one for each position of an axis."""
+    zeros: Array
+    """Of int64, as many."""
+    axis: int
+
+    def __str__(self) -> str:
+        zero = int(self.zeros[0])
+        numbers = f"(x {'-' if zero > 0 else '+'} {abs(zero)})" if zero else "x"
+        return f"{numbers} * {float(self.scales[0]):.9g}"
+
+
+@dataclass(frozen=True)
 class LiteTensor:
     """A tensor of a subgraph."""
 
@@ -62,8 +79,8 @@ class LiteTensor:
     dtype: str
     shape: tuple[int | None, ...]
     """None for an extent that calls may change."""
-    quantized: bool
-    """Whether its integers stand for real numbers, by a scale."""
+    scaling: Scaling | None
+    """How its integers stand for real numbers, if they do."""
     content: bytes | None
     """Of a constant, in the order of its rows."""
     state: bool
@@ -129,6 +146,43 @@ class LiteFile:
     """A file that was written from what was parsed: what is judged is what is evaluated."""
     names: Mapping[int, str] = field(default_factory=dict)
     """Names of inputs and outputs in the signature, by the numbers of their tensors."""
+    states: Sequence[str] = ()
+    """Names of variables that calls change: the last inputs and outputs of the main graph."""
+
+    @property
+    def inputs(self) -> Sequence[int]:
+        """The tensors that users feed."""
+        return self.graphs[0].inputs[: self._users(self.graphs[0].inputs)]
+
+    @property
+    def state_inputs(self) -> Sequence[int]:
+        """The tensors that hold variables before a call."""
+        return self.graphs[0].inputs[self._users(self.graphs[0].inputs) :]
+
+    @property
+    def outputs(self) -> Sequence[int]:
+        """The tensors that users fetch."""
+        return self.graphs[0].outputs[: self._users(self.graphs[0].outputs)]
+
+    @property
+    def state_outputs(self) -> Sequence[int]:
+        """The tensors that hold variables after a call."""
+        return self.graphs[0].outputs[self._users(self.graphs[0].outputs) :]
+
+    def _users(self, numbers: Sequence[int]) -> int:
+        """How many of the inputs or outputs belong to users."""
+        return len(numbers) - len(self.states)
+
+    @property
+    def has_integers(self) -> bool:
+        """Whether operators compute with integers that have a scale."""
+        results = (
+            graph.tensors[number]
+            for graph in self.graphs
+            for operator in graph.operators
+            for number in operator.outputs
+        )
+        return any(tensor.scaling is not None for tensor in results)
 
     @property
     def info(self) -> SignatureInfo:
@@ -136,14 +190,16 @@ class LiteFile:
         main = self.graphs[0]
         return SignatureInfo(
             key=DEFAULT_SIGNATURE,
-            inputs=tuple(self._describe(main, number) for number in main.inputs),
-            outputs=tuple(self._describe(main, number) for number in main.outputs),
+            inputs=tuple(self._describe(main, number) for number in self.inputs),
+            outputs=tuple(self._describe(main, number) for number in self.outputs),
             ordered_by="model",
         )
 
     def _describe(self, graph: LiteGraph, number: int) -> TensorInfo:
         tensor = graph.tensors[number]
-        return TensorInfo(name=self.name_of(number), dtype=tensor.dtype, shape=tensor.shape)
+        real = "" if tensor.scaling is None else str(tensor.scaling)
+        name = self.name_of(number)
+        return TensorInfo(name=name, dtype=tensor.dtype, shape=tensor.shape, real=real)
 
     def name_of(self, number: int) -> str:
         """The name of an input or output of the main graph."""
@@ -164,13 +220,16 @@ def read_file(path: Path) -> LiteFile:
         )
     model = schema.ModelT.InitFromPackedBuf(content, 0)
     codes = [_code(code) for code in model.operatorCodes or ()]
-    graphs = [_graph(graph, codes, model.buffers) for graph in model.subgraphs or ()]
-    if not graphs:
+    if not model.subgraphs:
         raise UnsupportedModelError(f"{one_line(path.name)} has no subgraph; {_FIX}", code="MW416")
+    names = _signature_names(model)
+    states = separate_state(model, codes)
+    widen_weights(model, codes)
+    graphs = [_graph(graph, codes, model.buffers) for graph in model.subgraphs]
     builder = flatbuffers.Builder(len(content))
     builder.Finish(model.Pack(builder), _IDENTIFIER)
     written = bytes(builder.Output())
-    return LiteFile(graphs, _text(model.description), written, _signature_names(model))
+    return LiteFile(graphs, _text(model.description), written, names, states)
 
 
 def _code(code: Any) -> str:
@@ -222,16 +281,37 @@ def _tensor(tensor: Any, buffers: Sequence[Any]) -> LiteTensor:
             "not read; convert a part of the model",
         )
     data = bytes(buffer.data) if len(_list(buffer.data)) else None
-    quantization = tensor.quantization
     return LiteTensor(
         name,
         dtype,
         tuple(None if free and signature[n] < 0 else extent for n, extent in enumerate(shape)),
-        quantization is not None and len(_list(quantization.scale)) > 0,
+        _scaling(name, dtype, shape, tensor.quantization),
         data,
         bool(tensor.isVariable),
         tensor.sparsity,
     )
+
+
+def _scaling(name: str, dtype: str, shape: Sequence[int], quantization: Any) -> Scaling | None:
+    scales = np.asarray(() if quantization is None else _list(quantization.scale), np.float32)
+    if not scales.size or not dtype.lstrip("u").startswith("int"):
+        return None
+    zeros = np.asarray(_list(quantization.zeroPoint), np.int64)
+    zeros = zeros if zeros.size else np.zeros(scales.size, np.int64)
+    axis, kind = int(quantization.quantizedDimension), np.iinfo(dtype)
+    usable = (
+        zeros.size == scales.size
+        and np.all(np.isfinite(scales) & (scales > 0))
+        and np.all((zeros >= kind.min) & (zeros <= kind.max))
+        and (scales.size == 1 or (0 <= axis < len(shape) and shape[axis] == scales.size))
+    )
+    if not usable:
+        raise UnsupportedModelError(
+            f"the file is damaged: the scales and zero points of {one_line(repr(name))} do not fit its {dtype} elements of the "
+            f"shape {list(shape)}; {_FIX}",
+            code="MW416",
+        )
+    return Scaling(scales, zeros, axis)
 
 
 def _signature_names(model: Any) -> dict[int, str]:

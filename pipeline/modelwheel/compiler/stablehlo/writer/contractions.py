@@ -127,6 +127,28 @@ class Window:
     """Distance of the elements of the input, with zeros between."""
 
 
+def paddings(
+    padding: str,
+    extents: Sequence[int],
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+) -> tuple[tuple[int, int], ...]:
+    """Zeros before and behind each spatial axis, for TensorFlow's `SAME` or `VALID`."""
+    if padding != "SAME":
+        return ((0, 0),) * len(extents)
+    return tuple(
+        _same_padding(*axis) for axis in zip(extents, kernel, strides, dilations, strict=True)
+    )
+
+
+def _same_padding(extent: int, kernel: int, stride: int, dilation: int) -> tuple[int, int]:
+    """One more behind if their number is odd."""
+    reach = (-(-extent // stride) - 1) * stride + (kernel - 1) * dilation + 1
+    missing = max(reach - extent, 0)
+    return missing // 2, missing - missing // 2
+
+
 def convolution(
     x: Value, kernel: Value, window: Window, groups: int = 1, dtype: DType | None = None
 ) -> Value:

@@ -141,6 +141,12 @@ def power(x: Value | Scalar, y: Value | Scalar) -> Value:
     return keep_sign(_power(x, y))
 
 
+def _round_away(x: Array) -> Array:
+    """Ties away from zero."""
+    whole = np.trunc(x)
+    return np.asarray(whole + np.where(np.abs(x - whole) >= 0.5, np.sign(x), 0).astype(x.dtype))
+
+
 _magnitude = _unary("stablehlo.abs", np.abs)
 negate = _unary("stablehlo.negate", np.negative)
 exp = _unary("stablehlo.exponential", float_wise(np.exp))
@@ -157,6 +163,7 @@ logistic = _unary("stablehlo.logistic", float_wise(lambda x: 1 / (1 + np.exp(-x)
 floor = _unary("stablehlo.floor", float_wise(np.floor))
 ceil = _unary("stablehlo.ceil", float_wise(np.ceil))
 round_even = _unary("stablehlo.round_nearest_even", float_wise(np.rint))
+round_away = _unary("stablehlo.round_nearest_afz", float_wise(_round_away))
 sign = _unary("stablehlo.sign", np.sign)
 not_ = _unary("stablehlo.not", np.invert)
 is_finite = _unary("stablehlo.is_finite", np.isfinite, bool_result=True)
