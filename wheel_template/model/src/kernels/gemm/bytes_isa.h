@@ -22,7 +22,8 @@ inline constexpr int kQuad = 4;
 // Each of these has: `Left`, an element of lhs as it is packed, from an 8-bit integer; `Sums`, a vector of sums of
 // kColumns columns, kParts neighbouring lanes of which are added up in the end; `Quads`, kColumns columns of weights;
 // `Row`, four elements of a row for all columns. Tiles have kRows rows of kPanels panels, kFewRows of two, or kOneRows
-// of one. `kMoved` says that lhs is moved by 128, to be unsigned: then sums start with what a panel has for that.
+// of one. `joined` adds up the parts of two vectors, if there are two of each sum. `kMoved` says that lhs is moved by
+// 128, to be unsigned: then sums start with what a panel has for that.
 
 #if defined(__AVX512BW__)
 /// AVX512-VNNI: unsigned times signed. The instruction is written as assembly, as the compiler may use it nowhere else.
@@ -67,6 +68,11 @@ struct BytesPairs {
     sums = _mm512_add_epi32(sums, _mm512_madd_epi16(row, quads));
   }
   static MODELWHEEL_INLINE void store(std::int32_t *to, Sums sums) { _mm512_storeu_si512(to, sums); }
+  static MODELWHEEL_INLINE Sums joined(Sums a, Sums b) {
+    const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    const __m512i odd = _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+    return _mm512_add_epi32(_mm512_permutex2var_epi32(a, even, b), _mm512_permutex2var_epi32(a, odd, b));
+  }
   static constexpr int kColumns = 8, kRows = 6, kOneRows = 6, kPanels = 2;
 #elif defined(__AVX2__)
   using Sums = __m256i;
@@ -80,6 +86,12 @@ struct BytesPairs {
   }
   static MODELWHEEL_INLINE void store(std::int32_t *to, Sums sums) {
     _mm256_storeu_si256(reinterpret_cast<__m256i *>(to), sums);
+  }
+  static MODELWHEEL_INLINE Sums joined(Sums a, Sums b) {
+    const __m256 x = _mm256_castsi256_ps(a), y = _mm256_castsi256_ps(b);
+    const __m256i even = _mm256_castps_si256(_mm256_shuffle_ps(x, y, 0x88));
+    const __m256i odd = _mm256_castps_si256(_mm256_shuffle_ps(x, y, 0xDD));
+    return _mm256_permute4x64_epi64(_mm256_add_epi32(even, odd), 0xD8);
   }
   static constexpr int kColumns = 4, kRows = 3, kOneRows = kRows, kPanels = 1;
 #else
@@ -95,6 +107,12 @@ struct BytesPairs {
   }
   static MODELWHEEL_INLINE void store(std::int32_t *to, Sums sums) {
     _mm_storeu_si128(reinterpret_cast<__m128i *>(to), sums);
+  }
+  static MODELWHEEL_INLINE Sums joined(Sums a, Sums b) {
+    const __m128 x = _mm_castsi128_ps(a), y = _mm_castsi128_ps(b);
+    const __m128i even = _mm_castps_si128(_mm_shuffle_ps(x, y, 0x88));
+    const __m128i odd = _mm_castps_si128(_mm_shuffle_ps(x, y, 0xDD));
+    return _mm_add_epi32(even, odd);
   }
   static constexpr int kColumns = 2, kRows = 1, kOneRows = kRows, kPanels = 1;
 #endif
@@ -130,6 +148,7 @@ struct BytesNeon {
   static MODELWHEEL_INLINE void add(Sums &sums, Quads row, Quads quads) {
     sums = vpadalq_s16(sums, vmull_s8(row, quads));
   }
+  static MODELWHEEL_INLINE Sums joined(Sums a, Sums b) { return vpaddq_s32(a, b); }
   static constexpr int kColumns = 2, kParts = 2, kRows = 3;
 #endif
   using Row = Quads;

@@ -34,20 +34,16 @@ struct ByteRows {
   std::int64_t out_m, out_n;
 };
 
-/// Stores the sums of a panel of one row, of which neighbouring parts belong together.
-template <int Parts>
-MODELWHEEL_INLINE void store_sums(const std::int32_t *parts, std::int32_t *out, std::int64_t step,
-                                  std::int64_t columns) {
-  std::int32_t whole[kPanel];
-  for (int j = 0; j < kPanel; ++j) {
-    std::uint32_t sum = 0;
-    for (int part = 0; part < Parts; ++part) sum += static_cast<std::uint32_t>(parts[j * Parts + part]);
-    whole[j] = static_cast<std::int32_t>(sum);
+/// Stores sums of a row; `Isa::kParts` neighbouring lanes are one.
+template <class Isa, int Vectors>
+MODELWHEEL_INLINE void store_sums(const typename Isa::Sums (&sums)[Vectors], std::int32_t *out) {
+  MODELWHEEL_UNROLL
+  for (int v = 0; v < Vectors; v += Isa::kParts) {
+    if constexpr (Isa::kParts == 2)
+      Isa::store(out + v * Isa::kColumns, Isa::joined(sums[v], sums[v + 1]));
+    else
+      Isa::store(out + v * Isa::kColumns, sums[v]);
   }
-  if (columns == kPanel && step == 1)
-    std::memcpy(out, whole, sizeof whole);
-  else
-    for (std::int64_t j = 0; j < columns; ++j) out[j * step] = whole[j];
 }
 
 /// Rows of whole panels, of the last of which only `columns` are stored.
@@ -82,27 +78,18 @@ MODELWHEEL_NOINLINE void byte_tile(const ByteRows<typename Isa::Left> &rows, con
       }
     }
   }
-  if constexpr (Isa::kParts == 1) {
-    if (rows.out_n == 1 && columns >= Panels * kPanel) {
-      MODELWHEEL_UNROLL
-      for (int i = 0; i < Rows; ++i) {
-        MODELWHEEL_UNROLL
-        for (int v = 0; v < kAll; ++v) Isa::store(rows.out + i * rows.out_m + v * Isa::kColumns, sums[i][v]);
-      }
-      return;
-    }
-  }
-  alignas(64) std::int32_t parts[Rows][Panels * kPanel * Isa::kParts];
-  MODELWHEEL_UNROLL
-  for (int i = 0; i < Rows; ++i) {
+  if (rows.out_n == 1 && columns >= Panels * kPanel) {
     MODELWHEEL_UNROLL
-    for (int v = 0; v < kAll; ++v) Isa::store(parts[i] + v * Isa::kColumns * Isa::kParts, sums[i][v]);
+    for (int i = 0; i < Rows; ++i) store_sums<Isa>(sums[i], rows.out + i * rows.out_m);
+    return;
   }
-  for (int p = 0; p < Panels; ++p) {
-    const std::int64_t stored = smaller_of(columns - p * kPanel, std::int64_t{kPanel});
-    for (int i = 0; i < Rows; ++i)
-      store_sums<Isa::kParts>(parts[i] + p * kPanel * Isa::kParts, rows.out + i * rows.out_m + p * kPanel * rows.out_n,
-                              rows.out_n, stored);
+  alignas(64) std::int32_t whole[Rows][Panels * kPanel];
+  MODELWHEEL_UNROLL
+  for (int i = 0; i < Rows; ++i) store_sums<Isa>(sums[i], whole[i]);
+  const std::int64_t stored = smaller_of(columns, std::int64_t{Panels * kPanel});
+  for (int i = 0; i < Rows; ++i) {
+    std::int32_t *const out = rows.out + i * rows.out_m;
+    for (std::int64_t j = 0; j < stored; ++j) out[j * rows.out_n] = whole[i][j];
   }
 }
 
