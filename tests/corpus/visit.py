@@ -18,7 +18,7 @@ import numpy as np
 import yaml
 
 from modelwheel.bench.results import Benchmark
-from modelwheel.levels import host_levels
+from modelwheel.levels import cpu_level
 from modelwheel.util.records import JsonRecord
 from tests.corpus.fetch import fetch
 from tests.corpus.samples import make_samples
@@ -160,7 +160,7 @@ class Corpus:
     def _time(self, model: Model, spec: Path, result: Result) -> Result:
         numbers = ROWS if model.batched else ROWS[:1]
         rows = [text for number in numbers for text in ("--batch-size", str(number))]
-        level = ("--level", host_levels()[-1].name)
+        level = ("--level", cpu_level().name)
         done = _run("bench", "--json", *level, *rows, str(spec), store=self._store(model))
         if done.code:
             *_, said = ["no message", *done.err.splitlines()]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from modelwheel.levels import host_levels
+from modelwheel.levels import cpu_level, host_levels
 from tests.support.commands import Modelwheel, run
 from tests.support.wheels import unpack
 
@@ -19,7 +19,7 @@ pytestmark = [
     pytest.mark.skipif(find_spec("onnx") is None, reason="onnx is not installed"),
 ]
 
-EXTREMES = tuple(dict.fromkeys(host_levels()[place].name for place in (0, -1)))
+EXTREMES = tuple(dict.fromkeys(level.name for level in (host_levels()[0], cpu_level())))
 
 _SPEC = f"""\
 model: {{name: onnx-cases, version: "1.0.0"}}

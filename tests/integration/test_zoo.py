@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from modelwheel.levels import host_levels
+from modelwheel.levels import cpu_level, host_levels
 from tests.models.zoo.cases import CASES, SUBSET
 from tests.models.zoo.page import PAGE, write_page
 from tests.models.zoo.visit import Visit, visit
@@ -26,7 +26,7 @@ STEPS = {
 }  # fmt: skip
 """What the models contain between them; copies and random states are tested in C++ alone."""
 
-EXTREMES = tuple(dict.fromkeys(host_levels()[place].name for place in (0, -1)))
+EXTREMES = tuple(dict.fromkeys(level.name for level in (host_levels()[0], cpu_level())))
 """The levels of the quick test; `make exhaustive` has all."""
 
 

@@ -309,7 +309,7 @@ def quantized() -> Iterator[Case]:
     scale = (
         np.float32(0.02),
         np.uint8(113),
-        b,
+        b // 2,  # ONNX Runtime limits sums of two products to 16 bits on CPUs without VNNI
         np.float32(0.01),
         np.int8(2),
         np.float32(0.4),
@@ -444,7 +444,9 @@ def main(directory: Path) -> None:
         onnx.save(model, directory / name)
         feeds = {k: v for one in cases for k, v in one.feeds.items()}
         names = [output.name for output in model.graph.output]
-        session = onnxruntime.InferenceSession(directory / name)
+        options = onnxruntime.SessionOptions()
+        options.add_session_config_entry("session.x64quantprecision", "1")  # without VNNI too
+        session = onnxruntime.InferenceSession(directory / name, options)
         expected = dict(zip(names, session.run(names, feeds), strict=True))
         reading = OnnxReading(file=name)
         loaded = formats.of(reading).load(directory, reading, formats.DEFAULT_SIGNATURE)

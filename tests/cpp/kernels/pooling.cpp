@@ -20,10 +20,11 @@ T expected(const Pooling &p, const Buffer<T> &in, std::int64_t image, const std:
       const bool inside = row >= 0 && row < p.in_size[0] && column >= 0 && column < p.in_size[1];
       if (!inside && !p.is_padded) continue;
       const std::int64_t pixel = (image * p.in_size[0] + row) * p.in_size[1] + column;
-      const T value = (inside ? in[pixel * p.in_step + f] : static_cast<T>(p.padding)) * static_cast<T>(p.in_factor);
-      total = p.reducer == Reducer::kSum ? total + value : value > total ? value : total;
+      const T element = inside ? in[pixel * p.in_step + f] : static_cast<T>(p.padding);
+      const T value = static_cast<T>(element * static_cast<T>(p.in_factor));
+      total = p.reducer == Reducer::kSum ? static_cast<T>(total + value) : value > total ? value : total;
     }
-  return total * static_cast<T>(p.factor);
+  return static_cast<T>(total * static_cast<T>(p.factor));
 }
 
 /// Parts of the result, and ranges of images or of an image's rows, have its bits.
