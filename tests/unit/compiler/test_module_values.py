@@ -51,6 +51,17 @@ def test_an_index_that_may_count_from_the_end() -> None:
     assert [(table.rows, table.input) for table in signature.tables] == [(30, "x")]
 
 
+def test_a_function_of_a_byte_is_no_table_of_weights() -> None:
+    lines = (
+        _constant("t", "1", "tensor<256xi8>"),
+        *_WRAPPED[1:-1],
+        '%y = "stablehlo.gather"(%t, %i) <{dimension_numbers = #stablehlo.gather<collapsed_slice_dims = [0], '
+        "start_index_map = [0], index_vector_dim = 2>, slice_sizes = array<i64: 1>}> "
+        ": (tensor<256xi8>, tensor<4x6x1xi32>) -> tensor<4x6xi8>",
+    )
+    assert _signature(_INT, "int32", *lines).tables == ()
+
+
 def test_the_first_scale_and_shift_of_each_column() -> None:
     lines = (
         _constant("m", "[9.0, 2.0, 9.0, 9.0, 9.0, 9.0]", "tensor<6xf32>"),

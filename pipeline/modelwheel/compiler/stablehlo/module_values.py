@@ -376,10 +376,15 @@ def _type_name(element: str) -> str:
 
 def _find_table(op: Op, indices: _Value) -> Iterator[tuple[Origin, Demand]]:
     axes, single = _list(op.text, "start_index_map"), _list(op.text, "collapsed_slice_dims")
+    table = _operand_types(op)[:1]
+    if table and (table[0].shape, table[0].element) in _FUNCTIONS:
+        return
     if len(axes) == 1 and axes == single:
         yield from selected(_tensor(indices), _extent(_operand_types(op)[:1], axes[0]))
 
 
+_FUNCTIONS = [((256,), "i8"), ((256,), "ui8")]
+"""Tables that are functions of a byte, as quantised models have them, not weights."""
 _TABLES = {
     "gather": (1, "start_index_map", "collapsed_slice_dims"),
     "dynamic_gather": (1, "start_index_map", "collapsed_slice_dims"),
