@@ -56,6 +56,8 @@ class Tensor(BaseModel):
     """Values that an input may hold too, such as those that stand for none."""
     labels: tuple[str, ...] = ()
     """What the places of an output's last axis stand for, or the values of an integer; empty if that is not said."""
+    real: str = ""
+    """The real numbers that integers stand for, `(x + 3) * 0.0157`; empty if they stand for themselves."""
 
     @property
     def valid_text(self) -> str:

@@ -126,6 +126,7 @@ def _tensor(
         shape=(*shape[:batch], None, *shape[batch + 1 :]) if leading_per_row else shape,
         leading_per_row=leading_per_row,
         extents=extents,
+        real=tensor.real,
     )
 
 

@@ -57,7 +57,8 @@ def _tensors(kind: str, before: Sequence[Tensor], now: Sequence[Tensor]) -> Iter
 def _describe(tensor: Tensor) -> str:
     shape = shape_text(tensor.shape, tensor.leading_per_row or 1, tensor.extents)
     valid = f", {tensor.valid_text}" if tensor.valid_text else ""
-    return f"{tensor.dtype} {shape}{valid}"
+    real = f" for {tensor.real}" if tensor.real else ""
+    return f"{tensor.dtype}{real} {shape}{valid}"
 
 
 def _names(kind: str, before: Sequence[str], now: Sequence[str]) -> Iterator[str]:

@@ -182,15 +182,12 @@ def _note_valid_values(signature: SignatureInfo, expected: Expected) -> Iterator
 
 
 def _note_real_numbers(signature: SignatureInfo) -> Iterator[Finding]:
-    """Findings about integers with a scale, which users of the wheel have to know."""
+    """Findings about integers that stand for real numbers, which the wheel tells its users."""
     for kind, tensors in (("input", signature.inputs), ("output", signature.outputs)):
         for tensor in tensors:
             if tensor.real:
-                message = (
-                    f"{kind} {tensor.name!r} holds real numbers as {tensor.dtype}: {tensor.real}"
-                )
-                advice = "users need them: write them in package.description or model.description"
-                yield Finding("note", "real-numbers", message, advice)
+                message = f"the {tensor.dtype} of {kind} {tensor.name!r} stand for {tensor.real}"
+                yield Finding("note", "real-numbers", message)
 
 
 def _check_shapes(signature: SignatureInfo, expected: Expected) -> Iterator[Finding]:

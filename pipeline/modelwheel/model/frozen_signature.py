@@ -31,6 +31,8 @@ class FrozenTensor(JsonRecord):
     dtype: str
     """NumPy's name of the element type; `bfloat16` for that one."""
     shape: tuple[int, ...]
+    real: str = ""
+    """See `modelwheel.signature.Tensor`."""
 
     @property
     def bytes(self) -> int:

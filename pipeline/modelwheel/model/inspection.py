@@ -116,7 +116,7 @@ class TensorInfo(JsonRecord):
     valid: ValidValues | None = None
     """Of an input; None if it may be anything, or that does not follow from the graph."""
     real: str = ""
-    """How its integers stand for real numbers, `(x + 3) * 0.0157`, if the model says so."""
+    """See `modelwheel.signature.Tensor`."""
 
     def symbol(self, axis: int) -> str:
         """The name of a free extent; "" if it has none."""

@@ -51,12 +51,13 @@ def run(job: FreezeJob) -> None:
     specs = {t.name: tf.TensorSpec(shapes[t.name], t.dtype) for t in loaded.info.inputs}
     keep_pruned = request.allow_pruned_inputs == "keep"
     kept = [t.name for t in loaded.info.inputs if keep_pruned or t.name in frozen.feeds]
-    inputs = _describe({name: specs[name] for name in kept})
+    reals = [{t.name: t.real for t in side} for side in (loaded.info.inputs, loaded.info.outputs)]
+    inputs = _describe({name: specs[name] for name in kept}, reals[0])
     signature = FrozenSignature(
         key=loaded.info.key,
         batch=request.batch,
         inputs=tuple(tensor for tensor in inputs if tensor.name in frozen.feeds),
-        outputs=_describe(frozen.outputs),
+        outputs=_describe(frozen.outputs, reals[1]),
         batched_inputs=tuple(name for name in kept if name in batched),
         pruned_inputs=frozen.pruned,
         ignored_inputs=tuple(tensor for tensor in inputs if tensor.name not in frozen.feeds),
@@ -73,9 +74,17 @@ def run(job: FreezeJob) -> None:
     signature.save(out / SIGNATURE)
 
 
-def _describe(specs: Mapping[str, tf.TensorSpec]) -> tuple[FrozenTensor, ...]:
+def _describe(
+    specs: Mapping[str, tf.TensorSpec], reals: Mapping[str, str] | None = None
+) -> tuple[FrozenTensor, ...]:
     return tuple(
-        FrozenTensor(name=name, c_name=c_name, dtype=spec.dtype.name, shape=tuple(spec.shape))
+        FrozenTensor(
+            name=name,
+            c_name=c_name,
+            dtype=spec.dtype.name,
+            shape=tuple(spec.shape),
+            real=(reals or {}).get(name, ""),
+        )
         for (name, spec), c_name in zip(specs.items(), c_names(specs), strict=True)
     )
 

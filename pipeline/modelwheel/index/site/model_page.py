@@ -160,7 +160,7 @@ def _tensors(signature: Signature) -> list[tuple[str, Tensor, str]]:
 
 
 def _has_notes(tensor: Tensor) -> bool:
-    return bool(tensor.valid_text or tensor.labels)
+    return bool(tensor.valid_text or tensor.labels or tensor.real)
 
 
 def _errors(release: Release) -> dict[str, object]:
