@@ -55,9 +55,11 @@ def test_a_function_of_a_byte_is_no_table_of_weights() -> None:
     lines = (
         _constant("t", "1", "tensor<256xi8>"),
         *_WRAPPED[1:-1],
-        '%y = "stablehlo.gather"(%t, %i) <{dimension_numbers = #stablehlo.gather<collapsed_slice_dims = [0], '
-        "start_index_map = [0], index_vector_dim = 2>, slice_sizes = array<i64: 1>}> "
-        ": (tensor<256xi8>, tensor<4x6x1xi32>) -> tensor<4x6xi8>",
+        (
+            '%y = "stablehlo.gather"(%t, %i) <{dimension_numbers = #stablehlo.gather<collapsed_slice_dims = [0], '
+            "start_index_map = [0], index_vector_dim = 2>, slice_sizes = array<i64: 1>}> "
+            ": (tensor<256xi8>, tensor<4x6x1xi32>) -> tensor<4x6xi8>"
+        ),
     )
     assert _signature(_INT, "int32", *lines).tables == ()
 
