@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from modelwheel.levels import host_levels
+from modelwheel.levels import cpu_level, host_levels
 from modelwheel.program.ops import While
 from modelwheel.program.program import Program
 from modelwheel.program.walk import walk
@@ -53,6 +53,6 @@ def test_a_wheel_computes_what_the_model_does(
     modelwheel: Modelwheel, model: Path, tmp_path: Path
 ) -> None:
     spec = tmp_path / "masks.yaml"
-    spec.write_text(_SPEC.format(directory=model, level=_LEVEL), encoding="utf-8")
+    spec.write_text(_SPEC.format(directory=model, level=cpu_level().name), encoding="utf-8")
     (result,) = modelwheel("build", "--json", "--out", tmp_path / "dist", spec).json
     assert result["report"]["passed"]

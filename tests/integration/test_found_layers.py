@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from modelwheel.levels import host_levels
+from modelwheel.levels import cpu_level, host_levels
 from modelwheel.model.frozen_signature import FrozenSignature
 from modelwheel.model.fusions.registry import registered
 from modelwheel.model.inspection import Shape
@@ -168,7 +168,7 @@ def test_wheels_compute_what_the_models_do(
             continue
         specs.append(tmp_path / f"{name}.yaml")
         file = _FILES[front_end]["file"]
-        text = _SPEC.format(name=name, directory=work, file=file, level=_LEVEL, more=more)
+        text = _SPEC.format(name=name, directory=work, file=file, level=cpu_level().name, more=more)
         specs[-1].write_text(text, encoding="utf-8")
     built = modelwheel("build", "--json", "--out", tmp_path / "dist", *specs).json
     assert [result["errors"] for result in built] == [[]] * len(specs)

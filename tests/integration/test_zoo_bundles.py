@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from modelwheel.levels import host_levels
+from modelwheel.levels import cpu_level, host_levels
 from tests.containers.apt import UnavailableError
 from tests.models.zoo.cases import SUBSET
 from tests.models.zoo.marks import CROSS_BUILT_SUBSET
@@ -17,7 +17,7 @@ from tests.support.foreign import FOREIGN, run_here, run_windows_wheel
 
 pytestmark = CROSS_BUILT_SUBSET
 
-LEVELS = tuple(level.name for level in host_levels())
+LEVELS = tuple(level.name for level in host_levels()[: host_levels().index(cpu_level()) + 1])
 NAMES = tuple(case.name for case in SUBSET)
 PLATFORMS = ("linux-x86_64", "windows-amd64")
 
