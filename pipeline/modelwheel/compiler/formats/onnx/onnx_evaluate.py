@@ -101,8 +101,6 @@ def _session(model: onnx.ModelProto, *, fast: bool = False) -> Any:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
-    # Products of bytes whose sums CPUs without VNNI would limit to 16 bits, on their own.
-    options.add_session_config_entry("session.x64quantprecision", "1")
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 4
     levels = onnxruntime.GraphOptimizationLevel
