@@ -18,7 +18,7 @@ from modelwheel.compiler.loaded.base import SignatureGraph, StatefulModel
 from modelwheel.compiler.loaded.rows_first import innermost
 from modelwheel.errors import UnsupportedModelError
 from tests.support.commands import Modelwheel
-from tests.support.lite import load, packed, results_of
+from tests.support.lite import load, operators_of, packed, results_of, without
 
 pytestmark = pytest.mark.slow
 
@@ -271,13 +271,7 @@ def test_a_graph_computes_what_the_interpreter_does(name: str, files: dict[str, 
 
 
 def test_every_operator_is_in_a_model(files: dict[str, Path]) -> None:
-    used = {
-        operator.op
-        for path in files.values()
-        for graph in read_file(path).graphs
-        for operator in graph.operators
-    }
-    assert OPERATORS.keys() - used == _SINGLE.keys() | _ELSEWHERE
+    assert OPERATORS.keys() - operators_of(files.values()) == _SINGLE.keys() | _ELSEWHERE
 
 
 @pytest.mark.parametrize("op", _SINGLE)
@@ -335,27 +329,15 @@ def test_variables_that_calls_change_are_state(tmp_path: Path) -> None:
 
 
 def test_variables_without_a_first_value_are_refused(tmp_path: Path) -> None:
-    model = schema.ModelT.InitFromPackedBuf(_with_variable(), 0)
-    once = schema.BuiltinOperator.CALL_ONCE
-    main = model.subgraphs[0]
-    main.operators = [
-        o for o in main.operators if model.operatorCodes[o.opcodeIndex].builtinCode != once
-    ]
     path = tmp_path / "unknown.tflite"
-    path.write_bytes(packed(model))
+    path.write_bytes(without(_with_variable(), schema.BuiltinOperator.CALL_ONCE))
     with pytest.raises(UnsupportedModelError, match="without a value before the first call"):
         load(path).graph({"x": (2, 3)})
 
 
 def test_variables_that_hold_weights_are_constants(tmp_path: Path) -> None:
-    model = schema.ModelT.InitFromPackedBuf(_with_variable(), 0)
-    assigns = schema.BuiltinOperator.ASSIGN_VARIABLE
-    main = model.subgraphs[0]
-    main.operators = [
-        o for o in main.operators if model.operatorCodes[o.opcodeIndex].builtinCode != assigns
-    ]
     path = tmp_path / "weights.tflite"
-    path.write_bytes(packed(model))
+    path.write_bytes(without(_with_variable(), schema.BuiltinOperator.ASSIGN_VARIABLE))
     _compare(path, (2, 3))
 
 

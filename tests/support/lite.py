@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import tensorflow as tf
 from tensorflow.lite.python import schema_py_generated as schema
 
 from modelwheel.compiler import formats
+from modelwheel.compiler.formats.tflite.tflite_file import read_file
 from modelwheel.compiler.loaded.base import SignatureGraph
 from modelwheel.model.readings import TfliteReading
 
@@ -20,6 +21,20 @@ def packed(model: schema.ModelT) -> bytes:
     builder = flatbuffers.Builder(0)
     builder.Finish(model.Pack(builder), b"TFL3")
     return bytes(builder.Output())
+
+
+def operators_of(paths: Iterable[Path]) -> set[str]:
+    """The operators of files, by their names in the schema."""
+    graphs = (graph for path in paths for graph in read_file(path).graphs)
+    return {operator.op for graph in graphs for operator in graph.operators}
+
+
+def without(content: bytes, op: int) -> bytes:
+    """A file whose main graph lacks the operators of this number."""
+    model = schema.ModelT.InitFromPackedBuf(content, 0)
+    main, codes = model.subgraphs[0], model.operatorCodes
+    main.operators = [o for o in main.operators if codes[o.opcodeIndex].builtinCode != op]
+    return packed(model)
 
 
 def load(path: Path) -> Any:

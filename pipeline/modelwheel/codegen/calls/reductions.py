@@ -43,7 +43,7 @@ def _pooling_call(writer: StepWriter, step: Step, kernel: str, shape: str) -> st
 
 
 def pooling_library(step: Step) -> Iterator[str]:
-    """Those of 32-bit floats are compiled once; those of bytes with the model."""
+    """Poolings of 32-bit floats are compiled once, poolings of bytes with the model."""
     element = cpp_type(step.outputs["output"])
     return compiled(element, "pooling") if element == "float" else iter(())
 

@@ -31,7 +31,7 @@ from . import (
 from .lite_integers import SIZES
 from .lite_lists import with_items
 from .lite_modules import IntegerModule
-from .lite_node import OPERATORS, LiteNode, Value
+from .lite_node import OPERATORS, LiteNode, Value, converted
 from .tflite_file import LiteFile, LiteGraph, LiteOperator, LiteTensor
 
 __all__ = ["OPERATORS", "build_graph", "initial_state", "refuse_unknown"]
@@ -255,8 +255,7 @@ def _understood(node: LiteNode) -> Iterator[None]:
 def _results(node: LiteNode) -> list[Value]:
     if lite_integers.has_integers(node):
         return lite_integers.compute(node)
-    results = OPERATORS[node.operator.op](node)
-    return list(results) if isinstance(results, list | tuple) else [results]
+    return converted(node)
 
 
 def _is_foldable(node: LiteNode) -> bool:

@@ -37,7 +37,7 @@ from .lite_modules import (
 from .lite_node import OPERATORS, Limits, LiteNode
 from .tflite_file import LiteTensor
 
-CURVES = frozenset({"ELU", "EXP", "GELU", "LOG", "LOGISTIC", "RSQRT", "TANH"})
+_CURVES = frozenset({"ELU", "EXP", "GELU", "LOG", "LOGISTIC", "RSQRT", "TANH"})
 """Functions of one element, which is one of 256."""
 
 # --- sums of products -----------------------------------------------------------------------------
@@ -180,7 +180,7 @@ def _leaky_relu(module: IntegerModule, node: LiteNode) -> Written:
     return _rounded(module, e.select(x > 0, x, x * node.options.alpha), node.results[0])
 
 
-@written(*CURVES)
+@written(*_CURVES)
 def _looked_up(module: IntegerModule, node: LiteNode) -> Written:
     """Of a table that has the result for each of the 256 integers."""
     source, result = node.operands[0], node.results[0]

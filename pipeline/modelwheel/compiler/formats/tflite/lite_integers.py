@@ -8,7 +8,6 @@ LiteRT takes by default; its others round in fixed point, to a neighbour beside 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -17,7 +16,7 @@ import tensorflow as tf
 from ...stablehlo.writer import Value as Written
 from . import lite_integer_layers, lite_integer_moves
 from .lite_modules import BYTES, WRITTEN, IntegerModule, along, is_alike, is_scaled, scaling_of
-from .lite_node import OPERATORS, LiteNode, Value
+from .lite_node import LiteNode, Value, converted
 from .tflite_file import LiteTensor
 
 _MODULES = (lite_integer_layers, lite_integer_moves)
@@ -97,12 +96,6 @@ def compute(node: LiteNode) -> list[Value]:
 # --- all others -----------------------------------------------------------------------------------
 
 
-def _with(node: LiteNode, inputs: Sequence[Value | None]) -> list[Value]:
-    """The results of the operator for other operands, however they are scaled."""
-    results = OPERATORS[node.operator.op](replace(node, inputs=inputs))
-    return list(results) if isinstance(results, list | tuple) else [results]
-
-
 def _alike(node: LiteNode) -> bool:
     """Whether all operands and results that are scaled have one scale and zero point."""
     scaled = [tensor for tensor in (*node.operands, *node.results) if is_scaled(tensor)]
@@ -113,7 +106,7 @@ def _moved(node: LiteNode) -> list[Value]:
     """Of operands with the scale of the first result, if it has one."""
     result = node.results[0]
     if not is_scaled(result):
-        return _with(node, node.inputs)
+        return converted(node)
     if not all(is_alike(other, result) for other in node.results):
         raise node.refuse("has results with several scales")
     inputs: list[Value | None] = []
@@ -123,7 +116,7 @@ def _moved(node: LiteNode) -> list[Value]:
             inputs.append(_scaled(_real(value, tensor), result))
         else:
             inputs.append(value)
-    return _with(node, inputs)
+    return converted(replace(node, inputs=inputs))
 
 
 def _ordered(node: LiteNode) -> list[Value]:
@@ -134,7 +127,7 @@ def _ordered(node: LiteNode) -> list[Value]:
     ]
     return [
         tf.cast(value, tensor.dtype) if is_scaled(tensor) else value
-        for value, tensor in zip(_with(node, inputs), node.results, strict=True)
+        for value, tensor in zip(converted(replace(node, inputs=inputs)), node.results, strict=True)
     ]
 
 
@@ -145,7 +138,7 @@ def _of_real_numbers(node: LiteNode) -> list[Value]:
         for value, tensor in zip(node.inputs, node.operands, strict=True)
     ]
     results = []
-    for value, tensor in zip(_with(node, inputs), node.results, strict=True):
+    for value, tensor in zip(converted(replace(node, inputs=inputs)), node.results, strict=True):
         if is_scaled(tensor):
             results.append(_scaled(value, tensor))
         else:

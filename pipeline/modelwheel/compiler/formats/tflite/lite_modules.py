@@ -16,7 +16,7 @@ from ...stablehlo.writer import Value as Written
 from ...stablehlo.writer import pointwise as e
 from ...stablehlo.writer.integer_products import Whole, kept
 from ...stablehlo.xla_module import call_module
-from .lite_node import LIMITS, Limits, LiteNode, Value
+from .lite_node import LIMITS, Limits, LiteNode, Value, registered
 from .tflite_file import LiteTensor, Scaling
 
 BYTES = frozenset({"int8", "uint8"})
@@ -76,12 +76,7 @@ WRITTEN: dict[str, Write] = {}
 
 def written(*names: str) -> Callable[[Write], Write]:
     """Registers what writes some operators."""
-
-    def register(write: Write) -> Write:
-        WRITTEN.update(dict.fromkeys(names, write))
-        return write
-
-    return register
+    return registered(WRITTEN, names)
 
 
 def is_scaled(tensor: LiteTensor | None) -> bool:

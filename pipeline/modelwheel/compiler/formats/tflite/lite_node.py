@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import tensorflow as tf
@@ -94,14 +94,30 @@ OPERATORS: dict[str, Convert] = {}
 """By their names in the schema; `lite_operators` fills it."""
 
 
-def operator(*names: str) -> Callable[[Convert], Convert]:
-    """Registers what converts some operators."""
+_Function = TypeVar("_Function")
 
-    def register(convert: Convert) -> Convert:
-        OPERATORS.update(dict.fromkeys(names, convert))
-        return convert
+
+def registered(
+    table: dict[str, _Function], names: Sequence[str]
+) -> Callable[[_Function], _Function]:
+    """Enters a function in a table, by the names of some operators."""
+
+    def register(function: _Function) -> _Function:
+        table.update(dict.fromkeys(names, function))
+        return function
 
     return register
+
+
+def operator(*names: str) -> Callable[[Convert], Convert]:
+    """Registers what converts some operators."""
+    return registered(OPERATORS, names)
+
+
+def converted(node: LiteNode) -> list[Value]:
+    """The results of an operator, however its operands are scaled."""
+    results = OPERATORS[node.operator.op](node)
+    return list(results) if isinstance(results, list | tuple) else [results]
 
 
 _RELU_N1_TO_1 = 2

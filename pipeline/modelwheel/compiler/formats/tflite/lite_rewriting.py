@@ -1,12 +1,12 @@
 """Changes files of TensorFlow Lite before anything of them is read: what is compiled and what the interpreter evaluates are the same.
 
-Variables that calls change become inputs and outputs, so that whoever calls the interpreter holds them. Weights of 8 bits of
+Variables that calls change become inputs and outputs, so that the caller of the interpreter holds them. Weights of 8 bits of
 operators that compute with floating-point numbers become such numbers: the interpreter would round what it multiplies them by, in each call.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -29,12 +29,18 @@ def separate_state(model: Any, codes: Sequence[str]) -> list[str]:
     operators = list(main.operators or ())
     ops = [codes[operator.opcodeIndex] for operator in operators]
     handles = {
-        int(operator.outputs[0]): _name(operator)
+        int(operator.outputs[0]): variable_name(operator.builtinOptions)
         for op, operator in zip(ops, operators, strict=True)
         if op == _HANDLE
     }
-    changed = {handles.get(n, "") for n in _handled(ops, operators, (_ASSIGN,))} - {""}
-    changed -= {handles.get(n, "") for n in _handled(ops, operators, None)}
+    assigned, passed = set[int](), set[int]()
+    for op, operator in zip(ops, operators, strict=True):
+        if op == _ASSIGN:
+            assigned.add(int(operator.inputs[0]))
+        elif op != _READ:
+            passed.update(map(int, _list(operator.inputs)))
+    changed = {handles[n] for n in assigned & handles.keys()}
+    changed -= {handles[n] for n in passed & handles.keys()}
     read: dict[str, int] = {}
     held: dict[str, int] = {}
     others: dict[int, int] = {}
@@ -59,21 +65,6 @@ def separate_state(model: Any, codes: Sequence[str]) -> list[str]:
     if read:
         model.signatureDefs = None  # which list the inputs
     return list(read)
-
-
-def _handled(
-    ops: Sequence[str], operators: Sequence[Any], among: Sequence[str] | None
-) -> Iterator[int]:
-    """The first operands of some operators, or all operands of those that do not read or assign variables."""
-    for op, operator in zip(ops, operators, strict=True):
-        if among is not None and op in among:
-            yield int(operator.inputs[0])
-        elif among is None and op not in (_READ, _ASSIGN):
-            yield from map(int, _list(operator.inputs))
-
-
-def _name(operator: Any) -> str:
-    return variable_name(operator.builtinOptions)
 
 
 def variable_name(options: Any) -> str:
