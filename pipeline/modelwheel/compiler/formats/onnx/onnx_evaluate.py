@@ -22,6 +22,7 @@ from onnx import helper, numpy_helper
 from ....errors import UnsupportedModelError
 from ....util.text import one_line
 from ....workers.trail import follows, note
+from .exact_bytes import with_exact_bytes
 from .exact_spectra import inexact_transforms, with_exact_spectra
 from .operators.onnx_graph import describe, needed_names
 
@@ -113,7 +114,7 @@ def _session(model: onnx.ModelProto, *, fast: bool = False) -> Any:
 def _runtime(model: onnx.ModelProto) -> Evaluator:
     import onnxruntime
 
-    session = _session(model)
+    session = _session(with_exact_bytes(model))
     fast = cache(lambda: _session(model, fast=True))
     for value in (*session.get_inputs(), *session.get_outputs()):
         if _WITHOUT_NUMPY.fullmatch(value.type):
