@@ -2,7 +2,7 @@
 
 `python -m tests.corpus [DIRECTORY] [--only NAME]... [--again] [--no-bench] [--page]`: what a directory (by default `.corpus`) has results of is not
 done again, unless a row of the table has changed or `--again` is given; what was built without being timed is timed. `--page` only writes the page from
-the results.
+the outcomes that are kept in `outcomes.jsonl`, where each visit writes its own.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ import argparse
 import sys
 from pathlib import Path
 
+from tests.corpus.outcomes import outcome_of, read_outcomes, write_outcomes
 from tests.corpus.page import PAGE, README, write_page, write_readme
 from tests.corpus.table import read_table
-from tests.corpus.visit import ROWS, Corpus
+from tests.corpus.visit import ROWS, Corpus, Result
 
 
-def main(arguments: list[str]) -> int:
-    """Returns 1 if a model was refused, and is not in the table as such."""
+def main(arguments: list[str]) -> None:
+    """Visits the models that are asked for, and writes the pages unless only some are."""
     parser = argparse.ArgumentParser(prog="python -m tests.corpus", description=__doc__)
     parser.add_argument("directory", nargs="?", type=Path, default=Path(".corpus"))
     parser.add_argument("--only", action="append", metavar="NAME", help="only this model")
@@ -25,33 +26,34 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--no-bench", action="store_true", help="build and verify alone")
     parser.add_argument("--page", action="store_true", help="only write the page")
     given = parser.parse_args(arguments)
-    models = [one for one in read_table() if not given.only or one.name in given.only]
-    corpus = Corpus(given.directory.absolute())
-    for model in models:
-        known = None if given.again else corpus.result(model)
-        if given.page or (known and (known.is_complete or given.no_bench)):
-            continue
-        result = corpus.visit(model, again=given.again, timed=not given.no_bench)
-        said = (
-            result.refusal
-            or result.untimed
-            or ", ".join(
-                f"{rows}: {ratio[0]:.2f} {ratio[1]}"
-                for rows in ROWS
-                if (ratio := result.ratio(rows))
-            )
-        )
-        sys.stdout.write(
-            f"{model.name}: {result.seconds:.0f} s, {result.megabytes:.0f} MB; {said}\n"
-        )
-        sys.stdout.flush()
     table = read_table()
-    visited = [(one, found) for one in table if (found := corpus.result(one)) is not None]
+    outcomes = read_outcomes(table)
+    if not given.page:
+        corpus = Corpus(given.directory.absolute())
+        for model in table:
+            if given.only and model.name not in given.only:
+                continue
+            known = None if given.again else corpus.result(model)
+            if known is None or not (known.is_complete or given.no_bench):
+                known = corpus.visit(model, again=given.again, timed=not given.no_bench)
+                _report(known)
+            if known.is_complete:
+                outcomes[model.name] = outcome_of(model, known)
+                write_outcomes(table, outcomes)
+    visited = [(one, outcomes[one.name]) for one in table if one.name in outcomes]
     if not given.only:
         PAGE.write_text(write_page(visited, len(table) - len(visited)), encoding="utf-8")
         README.write_text(write_readme(README.read_text("utf-8"), visited), encoding="utf-8")
-    return 0
+
+
+def _report(result: Result) -> None:
+    ratios = ", ".join(
+        f"{rows}: {ratio[0]:.2f} {ratio[1]}" for rows in ROWS if (ratio := result.ratio(rows))
+    )
+    said = result.refusal or result.untimed or ratios
+    sys.stdout.write(f"{result.model}: {result.seconds:.0f} s, {result.megabytes:.0f} MB; {said}\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main(sys.argv[1:])

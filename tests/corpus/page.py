@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from modelwheel.bench.results import TITLES
 from modelwheel.bench.statistics import geometric_mean
+from tests.corpus.outcomes import Outcome
 from tests.corpus.table import Model
-from tests.corpus.visit import ROWS, Result
+from tests.corpus.visit import ROWS
 from tests.support.pages import with_marked
 
 PAGE = Path(__file__).parents[2] / "docs" / "corpus.md"
@@ -45,7 +47,7 @@ takes **{mean:.2f}** times as long as the wheel: the geometric mean of {cells} c
 """
 
 
-def write_readme(text: str, visited: Sequence[tuple[Model, Result]]) -> str:
+def write_readme(text: str, visited: Sequence[tuple[Model, Outcome]]) -> str:
     """The README with the result in one sentence."""
     summary = _summary(visited)
     return with_marked(
@@ -53,7 +55,7 @@ def write_readme(text: str, visited: Sequence[tuple[Model, Result]]) -> str:
     )
 
 
-def write_page(visited: Sequence[tuple[Model, Result]], left: int = 0) -> str:
+def write_page(visited: Sequence[tuple[Model, Outcome]], left: int = 0) -> str:
     """The page in Markdown.
 
     Args:
@@ -87,20 +89,15 @@ def write_page(visited: Sequence[tuple[Model, Result]], left: int = 0) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _summary(visited: Sequence[tuple[Model, Result]]) -> dict[str, Any]:
+def _summary(visited: Sequence[tuple[Model, Outcome]]) -> dict[str, Any]:
     """The figures over all models, by their names in texts."""
     results = [result for _, result in visited]
-    named = [
-        (found[0], result.model)
-        for result in results
-        for rows in ROWS
-        if (found := result.ratio(rows)) is not None
-    ]
+    named = [(ratio, result.model) for result in results for ratio, _ in result.ratios.values()]
     lowest = min(named, default=(0.0, "none"))
     slowest = max(results, key=lambda result: result.seconds)
     largest = max(results, key=lambda result: result.megabytes)
-    machines = [result.benchmark.machine for result in results if result.benchmark]
-    machine = f"Measured on {machines[-1].cpu}, {machines[-1].date}." if machines else ""
+    timed = Counter((result.cpu, result.date) for result in results if result.ratios)
+    machines = [f"{cpu}, {date} ({count} models)" for (cpu, date), count in timed.most_common()]
     return {
         "models": len(visited),
         "packages": len({model.package for model, _ in visited}),
@@ -113,20 +110,20 @@ def _summary(visited: Sequence[tuple[Model, Result]]) -> dict[str, Any]:
         "below": sum(ratio < 1 for ratio, _ in named),
         "longest": f"{slowest.seconds:.0f} s ({slowest.model})",
         "most": f"{largest.megabytes / 1000:.1f} GB ({largest.model})",
-        "machine": machine,
+        "machine": f"Measured on {'; '.join(machines)}." if machines else "",
     }
 
 
-def _row(model: Model, result: Result) -> str:
+def _row(model: Model, result: Outcome) -> str:
     cells = " | ".join(_cells(result))
     what = f"| `{model.name}` | {model.about} | {model.exporter} "
     build = (result.seconds, result.processor_seconds, result.megabytes)
     return f"{what}| {' | '.join(f'{number:.0f}' for number in build)} | {cells} |"
 
 
-def _cells(result: Result) -> Iterator[str]:
+def _cells(result: Outcome) -> Iterator[str]:
     for rows in ROWS:
-        found = result.ratio(rows)
+        found = result.ratios.get(rows)
         if found is None:
             yield ""
         else:
