@@ -113,13 +113,13 @@ void check_all(Random &random, Convolution c) {
   check_parts(random, c, in, kernel, kernel, padding);
 }
 
-/// A filter for each feature, along at most two axes.
+/// A filter for each feature, along at most two axes; with many features in long lines, there are several blocks.
 Convolution random_depthwise(Random &random) {
   const std::int64_t rank = random.integer(1, 2);
   Convolution c = random_convolution(random, rank);
   const std::int64_t features = c.in_spatial[rank - 1] / c.in_feature;
   c.in_feature = 1;
-  c.in_features = c.out_features = c.groups = features < 2 ? 2 : features;
+  c.in_features = c.out_features = c.groups = random.chance(10) ? random.integer(70, 300) : features < 2 ? 2 : features;
   c.kernel_in = c.in_features;
   std::int64_t in_step = c.in_features, kernel_step = c.in_features;
   for (std::int64_t d = rank - 1; d >= 0; --d) {

@@ -30,7 +30,7 @@ struct ScaledSums {
 };
 
 /// A layer by one thread and by several, whose weights [depth, Columns] are in panels.
-template <int Columns, class Shape>
+template <int Columns, bool Depthwise = false, class Shape>
 void check_layer(Random &random, const Shape &shape, const Buffer<std::int8_t> &in, const Buffer<std::int8_t> &weights,
                  const Buffer<std::int32_t> &sums) {
   using Code = ScaledSums<Columns>;
@@ -43,16 +43,16 @@ void check_layer(Random &random, const Shape &shape, const Buffer<std::int8_t> &
   const Plane<const char> reads[] = {{reinterpret_cast<const char *>(factors.data()), 0},
                                      {reinterpret_cast<const char *>(more.data()), Columns * 4}};
   Buffer<char> scratch(static_cast<std::int64_t>(byte_layer_scratch(shape)));
-  byte_layer<Code, false>(shape, 7, in.data(), weights.data(), reads,
-                          Plane<char>{reinterpret_cast<char *>(out.data()), step * 4}, scratch.data());
+  byte_layer<Code, Depthwise>(shape, 7, in.data(), weights.data(), reads,
+                              Plane<char>{reinterpret_cast<char *>(out.data()), step * 4}, scratch.data());
   std::int64_t wrong = 0;
   for (std::int64_t i = 0; i < rows; ++i)
     for (std::int64_t j = 0; j < Columns; ++j)
       if (out[i * step + j] != static_cast<float>(sums[i * Columns + j]) * factors[j] + more[i * Columns + j]) ++wrong;
   CHECK(wrong == 0);
   const OneThread thread(random, [&shape](std::int64_t) { return byte_layer_scratch(shape); });
-  byte_layer_in_parts<Code, false>(thread.shared(), shape, 7, in.data(), weights.data(), reads,
-                                   Plane<char>{reinterpret_cast<char *>(parts.data()), step * 4}, scratch.data());
+  byte_layer_in_parts<Code, Depthwise>(thread.shared(), shape, 7, in.data(), weights.data(), reads,
+                                       Plane<char>{reinterpret_cast<char *>(parts.data()), step * 4}, scratch.data());
   check_same_bits(out, parts);
 }
 
@@ -95,10 +95,36 @@ void check_convolution(Random &random) {
   check_layer<Columns>(random, c, in, panels, sums);
 }
 
+/// A filter for each feature; lines are so long that there are several blocks of many features.
+template <int Columns>
+void check_depthwise(Random &random) {
+  Convolution c{};
+  c.batch = random.integer(1, 2), c.groups = c.in_features = c.out_features = Columns, c.rank = 2;
+  std::int64_t in_step = Columns, kernel_step = Columns, out_step = Columns;
+  for (int d = 1; d >= 0; --d) {
+    c.kernel_size[d] = random.pick({1, 3, 5}), c.stride[d] = random.integer(1, 2);
+    c.kernel_dilation[d] = c.base_dilation[d] = 1, c.pad_low[d] = random.integer(0, 2);
+    c.in_size[d] = random.integer(1, d == 1 ? 60 : 15), c.out_size[d] = random.integer(1, d == 1 ? 60 : 15);
+    c.in_spatial[d] = in_step, c.kernel_spatial[d] = kernel_step, c.out_spatial[d] = out_step;
+    in_step *= c.in_size[d], kernel_step *= c.kernel_size[d], out_step *= c.out_size[d];
+  }
+  c.in_batch = in_step, c.out_batch = out_step, c.in_feature = c.kernel_out = c.out_feature = 1, c.kernel_in = Columns;
+  Buffer<std::int8_t> in(c.batch * c.in_batch), kernel(kernel_step);
+  in.fill(random);
+  kernel.fill(random);
+  Buffer<std::int32_t> sums(count_outputs(c) * Columns);
+  Buffer<char> scratch(static_cast<std::int64_t>(byte_convolution_scratch<std::int8_t, std::int32_t>(c)));
+  const StoredSums stored{sums.data(), Columns, 1};
+  compute_sums<true>(c, byte_range(c), 7, in.data(), kernel.data(), stored, scratch.data());
+  check_layer<Columns, true>(random, c, in, kernel, sums);
+}
+
 template <int Columns>
 void test_columns(Random &random) {
   for (const std::int64_t m : {1, 2, 7, 33, 70, 400}) check_product<Columns>(random, m, random.integer(1, 100));
   for (int i = 0; i < 20; ++i) check_convolution<Columns>(random);
+  if constexpr (Columns > 1)
+    for (int i = 0; i < 20; ++i) check_depthwise<Columns>(random);
 }
 
 }  // namespace

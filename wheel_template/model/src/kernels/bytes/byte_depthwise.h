@@ -1,9 +1,9 @@
 // src/kernels/bytes/byte_depthwise.h - depthwise convolutions of 8-bit integers, summed in 32 bits.
 //
 // Instructions for bytes add up neighbouring products, of which a filter for a single feature has none. So some lines
-// of the input become floats, which hold every sum exactly, and are convolved by the kernels for floats while they are
-// in cache. What is outside of images is taken out first: the padding of floats is 0. CPUs with AVX512-VNNI multiply
-// quads of taps instead.
+// of some features of the input become floats, which hold every sum exactly, and are convolved by the kernels for
+// floats while they are in cache. What is outside of images is taken out first: the padding of floats is 0. CPUs with
+// AVX512-VNNI multiply quads of taps instead.
 #pragma once
 
 #include "kernels/bytes/depthwise_quads.h"
@@ -12,33 +12,61 @@
 
 namespace modelwheel::MODELWHEEL_LEVEL {
 
-/// Lines of outputs whose inputs and sums stay in cache.
-constexpr std::int64_t depthwise_lines(const Convolution &c) {
-  constexpr std::int64_t kBytes = 128 * 1024;
+/// Lines of outputs, and features of them, whose inputs and sums stay in cache.
+struct DepthwiseBlock {
+  std::int64_t lines, features;
+};
+
+/// Bytes of the floats of a feature: those of each line of outputs with the lines of inputs that it adds, and those of
+/// the lines of inputs before.
+struct FeatureBytes {
+  std::int64_t each, before;
+};
+
+constexpr FeatureBytes feature_bytes(const Convolution &c) {
+  constexpr auto kBytes = static_cast<std::int64_t>(sizeof(float));
   const Axes axes = axes_of(c);
   const Axis &y = axes.axis[1], &x = axes.axis[2];
-  const std::int64_t line = c.in_features * static_cast<std::int64_t>(sizeof(float));
-  const std::int64_t each = line * (y.stride * x.in_size + x.out_size);
-  const std::int64_t before = line * (y.kernel_size - 1) * y.kernel_dilation * x.in_size;
-  return smaller_of(y.out_size, larger_of((kBytes - before) / larger_of(each, std::int64_t{1}), std::int64_t{1}));
+  return {kBytes * (y.stride * x.in_size + x.out_size), kBytes * (y.kernel_size - 1) * y.kernel_dilation * x.in_size};
 }
 
-/// The input, as dense floats, and the result of some lines of outputs of one image.
+/// Lines of so many features.
+constexpr DepthwiseBlock block_of_features(const Convolution &c, std::int64_t features) {
+  constexpr std::int64_t kBytes = 128 * 1024;
+  const FeatureBytes bytes = feature_bytes(c);
+  const std::int64_t fitting = (kBytes / features - bytes.before) / larger_of(bytes.each, std::int64_t{1});
+  return {smaller_of(axes_of(c).axis[1].out_size, larger_of(fitting, std::int64_t{1})), features};
+}
+
+/// The block for floats: few features if lines are long, because all blocks but the first one have inputs in common
+/// with the one before. Blocks of features begin where two vectors do.
+constexpr DepthwiseBlock depthwise_block(const Convolution &c) {
+  constexpr std::int64_t kBytes = 128 * 1024, kLines = 8, kLeast = 2 * kLanes<float>;
+  const FeatureBytes bytes = feature_bytes(c);
+  const std::int64_t lines = smaller_of(axes_of(c).axis[1].out_size, kLines);
+  const std::int64_t fitting = kBytes / larger_of(bytes.before + lines * bytes.each, std::int64_t{1});
+  const std::int64_t blocks = divide_up(c.in_features, larger_of(fitting / kLeast * kLeast, kLeast));
+  return block_of_features(c, blocks == 1 ? c.in_features : divide_up(c.in_features, blocks * kLeast) * kLeast);
+}
+
+/// Lines of outputs of all features, for quads.
+constexpr std::int64_t quad_block_lines(const Convolution &c) { return block_of_features(c, c.in_features).lines; }
+
+/// The input, as dense floats, and the result of some lines of outputs of some features of one image.
 struct DepthwiseLines {
   Convolution c;
   /// The first line of the input, and how many there are.
   Range in;
 };
 
-constexpr DepthwiseLines depthwise_part(const Convolution &c, Range lines) {
+constexpr DepthwiseLines depthwise_part(const Convolution &c, Range lines, std::int64_t features) {
   const Axes axes = axes_of(c);
   const Axis &y = axes.axis[1], &x = axes.axis[2];
   const Range spanned = input_range(y, lines);
   const std::int64_t begin = larger_of(smaller_of(spanned.begin, y.in_size), std::int64_t{0});
   const std::int64_t end = larger_of(smaller_of(spanned.end, y.in_size), begin);
-  const std::int64_t f = c.in_features;
   Convolution part{};
-  part.batch = 1, part.groups = part.in_features = part.out_features = f, part.rank = 2;
+  part.batch = 1, part.groups = part.in_features = part.out_features = features, part.rank = 2;
   const Axis *const both[] = {&y, &x};
   for (int d = 0; d < 2; ++d) {
     const Axis &a = *both[d];
@@ -49,28 +77,37 @@ constexpr DepthwiseLines depthwise_part(const Convolution &c, Range lines) {
   part.in_size[0] = end - begin, part.out_size[0] = length(lines);
   part.pad_low[0] = begin - window_start(y, lines.begin);
   part.in_feature = part.kernel_out = part.out_feature = 1;
-  part.kernel_in = f;
-  part.in_spatial[1] = part.kernel_spatial[1] = part.out_spatial[1] = f;
-  part.in_spatial[0] = f * x.in_size, part.kernel_spatial[0] = f * x.kernel_size, part.out_spatial[0] = f * x.out_size;
+  part.in_spatial[1] = part.out_spatial[1] = features;
+  part.in_spatial[0] = features * x.in_size, part.out_spatial[0] = features * x.out_size;
+  part.kernel_in = part.kernel_spatial[1] = c.in_features, part.kernel_spatial[0] = c.in_features * x.kernel_size;
   part.in_batch = part.in_spatial[0] * part.in_size[0], part.out_batch = part.out_spatial[0] * part.out_size[0];
   return {part, {begin, end}};
 }
 
-/// Most lines of the input that some lines of outputs need.
-constexpr std::int64_t depthwise_inputs(const Convolution &c) {
+/// Most elements of the input that a block needs.
+constexpr std::int64_t depthwise_inputs(const Convolution &c, const DepthwiseBlock &block) {
   const Axes axes = axes_of(c);
   const Axis &y = axes.axis[1];
-  return smaller_of((depthwise_lines(c) - 1) * y.stride + (y.kernel_size - 1) * y.kernel_dilation + 1, y.in_size);
+  const std::int64_t lines = (block.lines - 1) * y.stride + (y.kernel_size - 1) * y.kernel_dilation + 1;
+  return smaller_of(lines, y.in_size) * axes.axis[2].in_size * block.features;
 }
 
 /// Bytes of scratch memory of `byte_depthwise`.
 constexpr std::size_t byte_depthwise_scratch(const Convolution &c) {
   const Axes axes = axes_of(c);
   const std::int64_t taps = axes.axis[1].kernel_size * axes.axis[2].kernel_size;
+  const DepthwiseBlock block = depthwise_block(c);
   const std::size_t floats = scratch_bytes<float>(taps * c.in_features) + scratch_bytes<std::int32_t>(c.in_features) +
-                             scratch_bytes<float>(depthwise_inputs(c) * axes.axis[2].in_size * c.in_features) +
-                             convolve_depthwise_scratch<float>(depthwise_part(c, {0, depthwise_lines(c)}).c);
-  return larger_of(floats, depthwise_quads_scratch(c, depthwise_lines(c)));
+                             scratch_bytes<float>(depthwise_inputs(c, block)) +
+                             convolve_depthwise_scratch<float>(depthwise_part(c, {0, block.lines}, block.features).c);
+  return larger_of(floats, depthwise_quads_scratch(c, quad_block_lines(c)));
+}
+
+/// Most sums of `byte_depthwise` that are in scratch memory, which are in rows of the features of a block.
+constexpr std::int64_t depthwise_sums(const Convolution &c) {
+  const DepthwiseBlock block = depthwise_block(c);
+  const std::int64_t width = axes_of(c).axis[2].out_size, all = quad_block_lines(c) * width * c.in_features;
+  return larger_of(block.lines * width * block.features + c.in_features, has_quads(c) ? all : 0);
 }
 
 /// Bytes less `less`, as floats.
@@ -84,10 +121,11 @@ inline void floats_of(const std::int8_t *from, std::int64_t n, std::int32_t less
   for (; i < n; ++i) to[i] = static_cast<float>(from[i] - less);
 }
 
-/// Whole floats plus what all outputs of a feature have more, as integers in their place.
-inline void integers_of(float *sums, std::int64_t rows, std::int64_t features, const std::int32_t *more) {
+/// Whole floats plus what all outputs of a feature have more, as integers in their place; `step` is that of rows.
+inline void integers_of(float *sums, std::int64_t rows, std::int64_t step, std::int64_t features,
+                        const std::int32_t *more) {
   constexpr int kVector = kLanes<float>;
-  for (std::int64_t i = 0; i < rows; ++i, sums += features) {
+  for (std::int64_t i = 0; i < rows; ++i, sums += step) {
     auto *const out = reinterpret_cast<std::int32_t *>(sums);
     std::int64_t j = 0;
     for (; j + kVector <= features; j += kVector)
@@ -108,7 +146,7 @@ template <class Sums>
 void byte_depthwise_by_quads(const Convolution &c, Range rows, std::int8_t padding, const std::int8_t *in,
                              const std::int8_t *kernel, const Sums &sums, void *memory) {
   const Axes axes = axes_of(c);
-  const std::int64_t height = axes.axis[1].out_size, width = axes.axis[2].out_size, most = depthwise_lines(c);
+  const std::int64_t height = axes.axis[1].out_size, width = axes.axis[2].out_size, most = quad_block_lines(c);
   const DepthwiseQuads quads(c, padding, kernel, most, memory);
   for (std::int64_t line = rows.begin / width; line < rows.end / width;) {
     const std::int64_t first = line % height, left = smaller_of(rows.end / width - line, height - first);
@@ -120,43 +158,59 @@ void byte_depthwise_by_quads(const Convolution &c, Range rows, std::int8_t paddi
 }
 #endif
 
+/// The filters as floats, and what all sums of each feature have more because the padding is taken out.
+struct DepthwiseFilters {
+  float *taps;
+  std::int32_t *more;
+
+  void read(const std::int8_t *kernel, std::int64_t count, std::int64_t features, std::int8_t padding) const {
+    floats_of(kernel, count * features, 0, taps);
+    for (std::int64_t j = 0; j < features; ++j) {
+      std::int32_t sum = 0;
+      for (std::int64_t t = 0; t < count; ++t) sum += kernel[t * features + j];
+      more[j] = sum * padding;
+    }
+  }
+};
+
 /// Computes a convolution in each feature by itself along at most two axes; see `byte_convolution`. The kernel has
-/// at most 512 taps, so that floats hold sums exactly, and features last. `sums` says where rows of sums go and what
+/// at most 512 taps, so that floats hold sums exactly, and features last. `given` says where rows of sums go and what
 /// follows them. `rows` are whole lines of outputs.
 template <class Sums>
 void byte_depthwise(const Convolution &c, Range rows, std::int8_t padding, const std::int8_t *in,
-                    const std::int8_t *kernel, const Sums &sums, void *memory) {
+                    const std::int8_t *kernel, const Sums &given, void *memory) {
 #if defined(__AVX512BW__)
-  if (has_quads(c) && has_vnni()) return byte_depthwise_by_quads(c, rows, padding, in, kernel, sums, memory);
+  if (has_quads(c) && has_vnni())
+    return byte_depthwise_by_quads(c, rows, padding, in, kernel, given.with_step(c.in_features), memory);
 #endif
   const Axes axes = axes_of(c);
   const Axis &y = axes.axis[1], &x = axes.axis[2];
-  const std::int64_t f = c.in_features, taps = y.kernel_size * x.kernel_size, most = depthwise_lines(c);
+  const std::int64_t f = c.in_features, taps = y.kernel_size * x.kernel_size;
+  const DepthwiseBlock block = depthwise_block(c);
+  const auto sums = given.with_step(block.features);
   Scratch scratch(memory);
-  auto *const filters = scratch.take<float>(taps * f);
-  auto *const more = scratch.take<std::int32_t>(f);
-  auto *const images = scratch.take<float>(depthwise_inputs(c) * x.in_size * f);
+  const DepthwiseFilters filters{scratch.take<float>(taps * f), scratch.take<std::int32_t>(f)};
+  auto *const images = scratch.take<float>(depthwise_inputs(c, block));
   void *const own = scratch.take<char>(0);
-  floats_of(kernel, taps * f, 0, filters);
-  for (std::int64_t j = 0; j < f; ++j) {
-    std::int32_t sum = 0;
-    for (std::int64_t t = 0; t < taps; ++t) sum += kernel[t * f + j];
-    more[j] = sum * padding;
-  }
+  filters.read(kernel, taps, f, padding);
   for (std::int64_t row = rows.begin; row < rows.end;) {
     const std::int64_t image = row / x.out_size / y.out_size, first = row / x.out_size % y.out_size;
-    const std::int64_t left = (rows.end - row) / x.out_size;
-    const DepthwiseLines part = depthwise_part(c, {first, smaller_of(first + smaller_of(most, left), y.out_size)});
-    float *to = images;
-    for (std::int64_t line = part.in.begin; line < part.in.end; ++line)
-      for (std::int64_t i = 0; i < x.in_size; ++i, to += f)
-        floats_of(in + image * c.in_batch + line * y.in_step + i * x.in_step, f, padding, to);
-    auto *const out = reinterpret_cast<float *>(sums.at(row, 0));
-    convolve_depthwise<float>(part.c, images, filters, out, own, nullptr);
-    const std::int64_t done = part.c.out_size[0] * x.out_size;
-    integers_of(out, done, f, more);
-    sums.finish(row, done, {0, f});
-    row += done;
+    const std::int64_t left = smaller_of((rows.end - row) / x.out_size, y.out_size - first);
+    const std::int64_t lines = smaller_of(block.lines, left), count = lines * x.out_size;
+    for (std::int64_t j = 0; j < f; j += block.features) {
+      const std::int64_t features = smaller_of(block.features, f - j);
+      DepthwiseLines part = depthwise_part(c, {first, first + lines}, features);
+      float *to = images;
+      for (std::int64_t line = part.in.begin; line < part.in.end; ++line)
+        for (std::int64_t i = 0; i < x.in_size; ++i, to += features)
+          floats_of(in + image * c.in_batch + line * y.in_step + i * x.in_step + j, features, padding, to);
+      part.c.out_spatial[1] = sums.step_m, part.c.out_spatial[0] = sums.step_m * x.out_size;
+      auto *const out = reinterpret_cast<float *>(sums.at(row, j));
+      convolve_depthwise<float>(part.c, images, filters.taps + j, out, own, nullptr);
+      integers_of(out, count, sums.step_m, features, filters.more + j);
+      sums.finish(row, count, {j, j + features});
+    }
+    row += count;
   }
 }
 

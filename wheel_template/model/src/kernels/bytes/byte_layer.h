@@ -33,12 +33,14 @@ struct CodeSums {
   }
 
   /// Ranges of columns begin where two vectors do (`byte_division`), and end there or with the last column.
-  void finish(std::int64_t row, std::int64_t rows, Range part) const {
+  void finish(std::int64_t row, std::int64_t rows, Range part) const { finish_rows(row, rows, part, step_m); }
+
+  void finish_rows(std::int64_t row, std::int64_t rows, Range part, std::int64_t step) const {
     constexpr int kVector = kLanes<float>, kQuarter = 16 / static_cast<int>(sizeof(float));
     constexpr int kCount = Code::kColumns % (2 * kVector) == 0 ? 2 : 1;
     for (std::int64_t i = 0; i < rows; ++i) {
       const char *in[Code::kReads + 1];
-      in[0] = reinterpret_cast<const char *>(block + i * step_m);
+      in[0] = reinterpret_cast<const char *>(block + i * step);
       MODELWHEEL_UNROLL
       for (int k = 0; k < Code::kReads; ++k) in[k + 1] = reads[k].first + (row + i) * reads[k].step;
       char *const out = write.first + (row + i) * write.step;
@@ -50,6 +52,15 @@ struct CodeSums {
   }
 };
 
+/// Those of blocks of features: a row begins `step_m` sums behind the one before, whatever block it is of.
+template <class Code>
+struct BlockSums : CodeSums<Code> {
+  std::int64_t step_m = Code::kColumns;
+
+  BlockSums with_step(std::int64_t step) const { return {*this, step}; }
+  void finish(std::int64_t row, std::int64_t rows, Range part) const { this->finish_rows(row, rows, part, step_m); }
+};
+
 constexpr std::int64_t rows_of(const Dot &d) { return d.m; }
 constexpr std::int64_t rows_of(const Convolution &c) { return count_outputs(c); }
 constexpr std::int64_t depth_of(const Dot &d) { return d.k; }
@@ -57,11 +68,10 @@ constexpr std::int64_t depth_of(const Convolution &c) { return packed_depth(c); 
 constexpr std::int64_t columns_of(const Dot &d) { return d.n; }
 constexpr std::int64_t columns_of(const Convolution &c) { return c.out_features; }
 
-/// Rows of sums that are in scratch memory at a time.
-constexpr std::int64_t rows_at_once(const Dot &d) { return byte_rows(d.m, d.k); }
-constexpr std::int64_t rows_at_once(const Convolution &c) {
-  if (c.groups > 1) return depthwise_lines(c) * axes_of(c).axis[kAxes - 1].out_size;
-  return byte_rows(rows_of(c), depth_of(c));
+/// Sums that are in scratch memory at a time.
+constexpr std::int64_t sums_at_once(const Dot &d) { return byte_rows(d.m, d.k) * d.n; }
+constexpr std::int64_t sums_at_once(const Convolution &c) {
+  return c.groups > 1 ? depthwise_sums(c) : byte_rows(rows_of(c), depth_of(c)) * columns_of(c);
 }
 
 constexpr std::size_t sums_scratch(const Dot &d) { return byte_scratch(d.m, d.k); }
@@ -72,7 +82,7 @@ constexpr std::size_t sums_scratch(const Convolution &c) {
 /// Bytes of scratch memory that `byte_layer` needs.
 template <class Shape>
 constexpr std::size_t byte_layer_scratch(const Shape &shape) {
-  return sums_scratch(shape) + scratch_bytes<std::int32_t>(rows_at_once(shape) * columns_of(shape));
+  return sums_scratch(shape) + scratch_bytes<std::int32_t>(sums_at_once(shape));
 }
 
 constexpr Division byte_division(const Dot &d, std::int64_t parts) {
@@ -92,7 +102,10 @@ void byte_layer_range(const Shape &shape, const ByteRange &range, std::int8_t pa
                       const std::int8_t *kernel, const Plane<const char> *reads, Plane<char> write, void *scratch) {
   char *const memory = static_cast<char *>(scratch);
   const CodeSums<Code> sums{reinterpret_cast<std::int32_t *>(memory + sums_scratch(shape)), reads, write};
-  compute_sums<kDepthwise>(shape, range, padding, in, kernel, sums, scratch);
+  if constexpr (kDepthwise)
+    compute_sums<true>(shape, range, padding, in, kernel, BlockSums<Code>{sums}, scratch);
+  else
+    compute_sums<false>(shape, range, padding, in, kernel, sums, scratch);
 }
 
 /// Computes a layer: `Shape` is a Dot or a Convolution; see `byte_convolution`.

@@ -16,12 +16,20 @@ inline constexpr int kQuadFeatures = 16;
 /// Quads of the taps along the last axis.
 constexpr std::int64_t quads_of(const Axis &x) { return divide_up(x.kernel_size, std::int64_t{kQuad}); }
 
+/// Whether CPUs of this level may have the instructions.
+#if defined(__AVX512BW__)
+inline constexpr bool kMayHaveQuads = true;
+#else
+inline constexpr bool kMayHaveQuads = false;
+#endif
+
 /// Whether there is a vector of features, and taps are neighbours.
 constexpr bool has_quads(const Convolution &c) {
   constexpr std::int64_t kMostQuads = 16;
   const Axes axes = axes_of(c);
   const Axis &y = axes.axis[1], &x = axes.axis[2];
-  return c.in_features >= kQuadFeatures && x.kernel_dilation == 1 && y.kernel_size * quads_of(x) <= kMostQuads;
+  return kMayHaveQuads && c.in_features >= kQuadFeatures && x.kernel_dilation == 1 &&
+         y.kernel_size * quads_of(x) <= kMostQuads;
 }
 
 /// Lines of the input, with padding, that some lines of outputs read.

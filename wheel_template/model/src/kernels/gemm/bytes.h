@@ -128,6 +128,8 @@ struct StoredSums {
 
   std::int32_t *at(std::int64_t row, std::int64_t column) const { return first + row * step_m + column * step_n; }
   void finish(std::int64_t, std::int64_t, Range) const {}
+  /// Rows stay where they are, whatever step scratch memory would have.
+  const StoredSums &with_step(std::int64_t) const { return *this; }
 };
 
 /// Multiplies rows with the instructions of `Isa`. `scratch` is 64-byte aligned memory for where packed rows begin, for
