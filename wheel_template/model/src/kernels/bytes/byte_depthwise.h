@@ -1,11 +1,13 @@
 // src/kernels/bytes/byte_depthwise.h - depthwise convolutions of 8-bit integers, summed in 32 bits.
 //
-// Instructions for bytes add up neighbouring products, of which a filter for a single feature has none. So some lines
-// of some features of the input become floats, which hold every sum exactly, and are convolved by the kernels for
-// floats while they are in cache. What is outside of images is taken out first: the padding of floats is 0. CPUs with
-// AVX512-VNNI multiply quads of taps instead.
+// Instructions for bytes add up neighbouring products, of which a filter for a single feature has none. CPUs with
+// AVX512-VNNI multiply quads of taps that are made neighbours, others with AVX2 pairs. For windows or CPUs without
+// either, some lines of some features of the input become floats, which hold every sum exactly, and are convolved by
+// the kernels for floats while they are in cache. What is outside of images is taken out first: the padding of floats
+// is 0.
 #pragma once
 
+#include "kernels/bytes/depthwise_pairs.h"
 #include "kernels/bytes/depthwise_quads.h"
 #include "kernels/convolution/depthwise.h"
 #include "kernels/elementwise/typed.h"
@@ -15,42 +17,53 @@ namespace modelwheel::MODELWHEEL_LEVEL {
 /// Lines of outputs, and features of them, whose inputs and sums stay in cache.
 struct DepthwiseBlock {
   std::int64_t lines, features;
+  /// Features of the last block, if less than two vectors would be left for another one, or those of all.
+  std::int64_t widest;
+
+  constexpr std::int64_t features_from(std::int64_t begin, std::int64_t end) const {
+    return end - begin <= widest ? end - begin : features;
+  }
 };
 
-/// Bytes of the floats of a feature: those of each line of outputs with the lines of inputs that it adds, and those of
-/// the lines of inputs before.
+/// Bytes of a feature: those of each line of outputs with the lines of inputs that it adds, and those of the lines of
+/// inputs before.
 struct FeatureBytes {
   std::int64_t each, before;
 };
 
 constexpr FeatureBytes feature_bytes(const Convolution &c) {
-  constexpr auto kBytes = static_cast<std::int64_t>(sizeof(float));
+  constexpr auto kSum = static_cast<std::int64_t>(sizeof(std::int32_t));
   const Axes axes = axes_of(c);
   const Axis &y = axes.axis[1], &x = axes.axis[2];
-  return {kBytes * (y.stride * x.in_size + x.out_size), kBytes * (y.kernel_size - 1) * y.kernel_dilation * x.in_size};
+  const std::int64_t line = (has_pairs(c) ? 1 : kSum) * x.in_size;
+  return {y.stride * line + kSum * x.out_size, (y.kernel_size - 1) * y.kernel_dilation * line};
 }
 
-/// Lines of so many features.
-constexpr DepthwiseBlock block_of_features(const Convolution &c, std::int64_t features) {
-  constexpr std::int64_t kBytes = 128 * 1024;
+/// What a block should have at most.
+inline constexpr std::int64_t kDepthwiseBytes = 128 * 1024;
+
+/// Lines of outputs of so many features that fit into a block.
+constexpr std::int64_t lines_of_features(const Convolution &c, std::int64_t features) {
   const FeatureBytes bytes = feature_bytes(c);
-  const std::int64_t fitting = (kBytes / features - bytes.before) / larger_of(bytes.each, std::int64_t{1});
-  return {smaller_of(axes_of(c).axis[1].out_size, larger_of(fitting, std::int64_t{1})), features};
+  const std::int64_t fitting = (kDepthwiseBytes / features - bytes.before) / larger_of(bytes.each, std::int64_t{1});
+  return smaller_of(axes_of(c).axis[1].out_size, larger_of(fitting, std::int64_t{1}));
 }
 
-/// The block for floats: few features if lines are long, because all blocks but the first one have inputs in common
-/// with the one before. Blocks of features begin where two vectors do.
+/// The blocks: of few features if lines are long, because all but the first one have inputs in common with the one
+/// before. They begin where two vectors do.
 constexpr DepthwiseBlock depthwise_block(const Convolution &c) {
-  constexpr std::int64_t kBytes = 128 * 1024, kLines = 8, kLeast = 2 * kLanes<float>;
+  constexpr std::int64_t kLines = 4, kLeast = 2 * kLanes<float>;
   const FeatureBytes bytes = feature_bytes(c);
-  const std::int64_t lines = smaller_of(axes_of(c).axis[1].out_size, kLines);
-  const std::int64_t fitting = kBytes / larger_of(bytes.before + lines * bytes.each, std::int64_t{1});
-  const std::int64_t blocks = divide_up(c.in_features, larger_of(fitting / kLeast * kLeast, kLeast));
-  return block_of_features(c, blocks == 1 ? c.in_features : divide_up(c.in_features, blocks * kLeast) * kLeast);
+  const std::int64_t all = c.in_features, lines = smaller_of(axes_of(c).axis[1].out_size, kLines);
+  const std::int64_t fitting = kDepthwiseBytes / larger_of(bytes.before + lines * bytes.each, std::int64_t{1});
+  const std::int64_t blocks = divide_up(all, larger_of(fitting / kLeast * kLeast, kLeast));
+  const std::int64_t features = blocks == 1 ? all : divide_up(all, blocks * kLeast) * kLeast;
+  const std::int64_t left = all % features;
+  return {lines_of_features(c, features), features, features + (left < kLeast ? left : 0)};
 }
 
 /// Lines of outputs of all features, for quads.
-constexpr std::int64_t quad_block_lines(const Convolution &c) { return block_of_features(c, c.in_features).lines; }
+constexpr std::int64_t quad_block_lines(const Convolution &c) { return lines_of_features(c, c.in_features); }
 
 /// The input, as dense floats, and the result of some lines of outputs of some features of one image.
 struct DepthwiseLines {
@@ -89,25 +102,27 @@ constexpr std::int64_t depthwise_inputs(const Convolution &c, const DepthwiseBlo
   const Axes axes = axes_of(c);
   const Axis &y = axes.axis[1];
   const std::int64_t lines = (block.lines - 1) * y.stride + (y.kernel_size - 1) * y.kernel_dilation + 1;
-  return smaller_of(lines, y.in_size) * axes.axis[2].in_size * block.features;
+  return smaller_of(lines, y.in_size) * axes.axis[2].in_size * block.widest;
 }
 
 /// Bytes of scratch memory of `byte_depthwise`.
 constexpr std::size_t byte_depthwise_scratch(const Convolution &c) {
+  const DepthwiseBlock block = depthwise_block(c);
+  const std::size_t quads = depthwise_quads_scratch(c, quad_block_lines(c));
+  if (has_pairs(c)) return larger_of(depthwise_pairs_scratch(c, block.lines, block.widest), quads);
   const Axes axes = axes_of(c);
   const std::int64_t taps = axes.axis[1].kernel_size * axes.axis[2].kernel_size;
-  const DepthwiseBlock block = depthwise_block(c);
   const std::size_t floats = scratch_bytes<float>(taps * c.in_features) + scratch_bytes<std::int32_t>(c.in_features) +
                              scratch_bytes<float>(depthwise_inputs(c, block)) +
-                             convolve_depthwise_scratch<float>(depthwise_part(c, {0, block.lines}, block.features).c);
-  return larger_of(floats, depthwise_quads_scratch(c, quad_block_lines(c)));
+                             convolve_depthwise_scratch<float>(depthwise_part(c, {0, block.lines}, block.widest).c);
+  return larger_of(floats, quads);
 }
 
 /// Most sums of `byte_depthwise` that are in scratch memory, which are in rows of the features of a block.
 constexpr std::int64_t depthwise_sums(const Convolution &c) {
   const DepthwiseBlock block = depthwise_block(c);
   const std::int64_t width = axes_of(c).axis[2].out_size, all = quad_block_lines(c) * width * c.in_features;
-  return larger_of(block.lines * width * block.features + c.in_features, has_quads(c) ? all : 0);
+  return larger_of(block.lines * width * block.widest + c.in_features, has_quads(c) ? all : 0);
 }
 
 /// Bytes less `less`, as floats.
@@ -173,6 +188,34 @@ struct DepthwiseFilters {
   }
 };
 
+/// Some outputs of a block, in one image.
+struct DepthwiseOutputs {
+  std::int64_t image;
+  Range lines, features;
+  /// The first row of sums, and how many there are.
+  std::int64_t row, count;
+};
+
+/// Has `compute` compute all blocks of whole lines of outputs, and finishes their sums.
+template <class Sums, class Compute>
+MODELWHEEL_INLINE void depthwise_blocks(const Convolution &c, Range rows, const DepthwiseBlock &block, const Sums &sums,
+                                        const Compute &compute) {
+  const Axes axes = axes_of(c);
+  const Axis &y = axes.axis[1], &x = axes.axis[2];
+  for (std::int64_t row = rows.begin; row < rows.end;) {
+    const std::int64_t image = row / x.out_size / y.out_size, first = row / x.out_size % y.out_size;
+    const std::int64_t left = smaller_of((rows.end - row) / x.out_size, y.out_size - first);
+    const std::int64_t lines = smaller_of(block.lines, left), count = lines * x.out_size;
+    for (std::int64_t j = 0; j < c.in_features;) {
+      const Range features{j, j + block.features_from(j, c.in_features)};
+      compute(DepthwiseOutputs{image, {first, first + lines}, features, row, count});
+      sums.finish(row, count, features);
+      j = features.end;
+    }
+    row += count;
+  }
+}
+
 /// Computes a convolution in each feature by itself along at most two axes; see `byte_convolution`. The kernel has
 /// at most 512 taps, so that floats hold sums exactly, and features last. `given` says where rows of sums go and what
 /// follows them. `rows` are whole lines of outputs.
@@ -183,35 +226,36 @@ void byte_depthwise(const Convolution &c, Range rows, std::int8_t padding, const
   if (has_quads(c) && has_vnni())
     return byte_depthwise_by_quads(c, rows, padding, in, kernel, given.with_step(c.in_features), memory);
 #endif
+  const DepthwiseBlock block = depthwise_block(c);
+  const auto sums = given.with_step(block.widest);
+#if defined(__AVX2__)
+  if (has_pairs(c)) {
+    const DepthwisePairs pairs(c, padding, kernel, memory);
+    return depthwise_blocks(c, rows, block, sums, [&](const DepthwiseOutputs &o) {
+      pairs.lines(in + o.image * c.in_batch, o.lines, o.features, sums.at(o.row, o.features.begin), sums.step_m);
+    });
+  }
+#endif
   const Axes axes = axes_of(c);
   const Axis &y = axes.axis[1], &x = axes.axis[2];
   const std::int64_t f = c.in_features, taps = y.kernel_size * x.kernel_size;
-  const DepthwiseBlock block = depthwise_block(c);
-  const auto sums = given.with_step(block.features);
   Scratch scratch(memory);
   const DepthwiseFilters filters{scratch.take<float>(taps * f), scratch.take<std::int32_t>(f)};
   auto *const images = scratch.take<float>(depthwise_inputs(c, block));
   void *const own = scratch.take<char>(0);
   filters.read(kernel, taps, f, padding);
-  for (std::int64_t row = rows.begin; row < rows.end;) {
-    const std::int64_t image = row / x.out_size / y.out_size, first = row / x.out_size % y.out_size;
-    const std::int64_t left = smaller_of((rows.end - row) / x.out_size, y.out_size - first);
-    const std::int64_t lines = smaller_of(block.lines, left), count = lines * x.out_size;
-    for (std::int64_t j = 0; j < f; j += block.features) {
-      const std::int64_t features = smaller_of(block.features, f - j);
-      DepthwiseLines part = depthwise_part(c, {first, first + lines}, features);
-      float *to = images;
-      for (std::int64_t line = part.in.begin; line < part.in.end; ++line)
-        for (std::int64_t i = 0; i < x.in_size; ++i, to += features)
-          floats_of(in + image * c.in_batch + line * y.in_step + i * x.in_step + j, features, padding, to);
-      part.c.out_spatial[1] = sums.step_m, part.c.out_spatial[0] = sums.step_m * x.out_size;
-      auto *const out = reinterpret_cast<float *>(sums.at(row, j));
-      convolve_depthwise<float>(part.c, images, filters.taps + j, out, own, nullptr);
-      integers_of(out, count, sums.step_m, features, filters.more + j);
-      sums.finish(row, count, {j, j + features});
-    }
-    row += count;
-  }
+  depthwise_blocks(c, rows, block, sums, [&](const DepthwiseOutputs &o) {
+    const std::int64_t features = length(o.features), first = o.features.begin;
+    DepthwiseLines part = depthwise_part(c, o.lines, features);
+    float *to = images;
+    for (std::int64_t line = part.in.begin; line < part.in.end; ++line)
+      for (std::int64_t i = 0; i < x.in_size; ++i, to += features)
+        floats_of(in + o.image * c.in_batch + line * y.in_step + i * x.in_step + first, features, padding, to);
+    part.c.out_spatial[1] = sums.step_m, part.c.out_spatial[0] = sums.step_m * x.out_size;
+    auto *const out = reinterpret_cast<float *>(sums.at(o.row, first));
+    convolve_depthwise<float>(part.c, images, filters.taps + first, out, own, nullptr);
+    integers_of(out, o.count, sums.step_m, features, filters.more + first);
+  });
 }
 
 }  // namespace modelwheel::MODELWHEEL_LEVEL

@@ -20,8 +20,11 @@ struct CodeSums {
   std::int32_t *block;
   const Plane<const char> *reads;
   Plane<char> write;
-  static constexpr std::int64_t step_m = Code::kColumns, step_n = 1;
+  /// Sums from one row to the next, of which there may be no more than are computed together.
+  std::int64_t step_m = Code::kColumns;
+  static constexpr std::int64_t step_n = 1;
 
+  CodeSums with_step(std::int64_t step) const { return {block, reads, write, step}; }
   std::int32_t *at(std::int64_t, std::int64_t column) const { return block + column; }
 
   /// `Count` vectors of columns at a time from column j on; returns where they end.
@@ -33,14 +36,12 @@ struct CodeSums {
   }
 
   /// Ranges of columns begin where two vectors do (`byte_division`), and end there or with the last column.
-  void finish(std::int64_t row, std::int64_t rows, Range part) const { finish_rows(row, rows, part, step_m); }
-
-  void finish_rows(std::int64_t row, std::int64_t rows, Range part, std::int64_t step) const {
+  void finish(std::int64_t row, std::int64_t rows, Range part) const {
     constexpr int kVector = kLanes<float>, kQuarter = 16 / static_cast<int>(sizeof(float));
     constexpr int kCount = Code::kColumns % (2 * kVector) == 0 ? 2 : 1;
     for (std::int64_t i = 0; i < rows; ++i) {
       const char *in[Code::kReads + 1];
-      in[0] = reinterpret_cast<const char *>(block + i * step);
+      in[0] = reinterpret_cast<const char *>(block + i * step_m);
       MODELWHEEL_UNROLL
       for (int k = 0; k < Code::kReads; ++k) in[k + 1] = reads[k].first + (row + i) * reads[k].step;
       char *const out = write.first + (row + i) * write.step;
@@ -50,15 +51,6 @@ struct CodeSums {
       if constexpr (Code::kColumns % kQuarter != 0) columns<1, 1>(in, out, j, part.end);
     }
   }
-};
-
-/// Those of blocks of features: a row begins `step_m` sums behind the one before, whatever block it is of.
-template <class Code>
-struct BlockSums : CodeSums<Code> {
-  std::int64_t step_m = Code::kColumns;
-
-  BlockSums with_step(std::int64_t step) const { return {*this, step}; }
-  void finish(std::int64_t row, std::int64_t rows, Range part) const { this->finish_rows(row, rows, part, step_m); }
 };
 
 constexpr std::int64_t rows_of(const Dot &d) { return d.m; }
@@ -102,10 +94,7 @@ void byte_layer_range(const Shape &shape, const ByteRange &range, std::int8_t pa
                       const std::int8_t *kernel, const Plane<const char> *reads, Plane<char> write, void *scratch) {
   char *const memory = static_cast<char *>(scratch);
   const CodeSums<Code> sums{reinterpret_cast<std::int32_t *>(memory + sums_scratch(shape)), reads, write};
-  if constexpr (kDepthwise)
-    compute_sums<true>(shape, range, padding, in, kernel, BlockSums<Code>{sums}, scratch);
-  else
-    compute_sums<false>(shape, range, padding, in, kernel, sums, scratch);
+  compute_sums<kDepthwise>(shape, range, padding, in, kernel, sums, scratch);
 }
 
 /// Computes a layer: `Shape` is a Dot or a Convolution; see `byte_convolution`.

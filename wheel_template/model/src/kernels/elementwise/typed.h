@@ -52,6 +52,17 @@ MODELWHEEL_INLINE Vector<To, 16> converted_bytes(From x) {
 }
 #endif
 
+#if defined(__AVX2__)
+/// The lower ends of eight 32-bit integers, as GCC 12 does not make them of a shuffle.
+template <class To, class From>
+MODELWHEEL_INLINE Vector<To, 8> lower_bytes(From x) {
+  const __m256i ends = _mm256_set1_epi32(0x0C080400);
+  const __m256i picked = _mm256_shuffle_epi8(reinterpret_cast<__m256i>(x), ends);
+  const __m128i both = _mm_unpacklo_epi32(_mm256_castsi256_si128(picked), _mm256_extracti128_si256(picked, 1));
+  return reinterpret_cast<Vector<To, 8>>(both[0]);
+}
+#endif
+
 /// Elements of another type, as C++ converts them. Floats and bytes become each other by way of 32-bit integers, for
 /// which CPUs have instructions, and these and bytes by way of 16 bits: GCC 12 converts to four times the size one
 /// element after the other.
@@ -64,6 +75,9 @@ MODELWHEEL_INLINE Vector<To, Lanes> converted(From x) {
   } else if constexpr (!kFromFloat && !kToFloat && sizeof(To) * sizeof(Element) == sizeof(std::int32_t)) {
 #if defined(__AVX512F__)
     if constexpr (Lanes == 16 && sizeof(To) != sizeof(std::int16_t)) return converted_bytes<To>(x);
+#endif
+#if defined(__AVX2__)
+    if constexpr (Lanes == 8 && sizeof(To) == 1 && sizeof(Element) == 4) return lower_bytes<To>(x);
 #endif
     constexpr bool kSigned = kHasSign<To> && kHasSign<Element>;
     using Between = typename Middle<kSigned>::Type;

@@ -46,11 +46,15 @@ MODELWHEEL_INLINE void store_sums(const typename Isa::Sums (&sums)[Vectors], std
   }
 }
 
-/// Rows of whole panels, of the last of which only `columns` are stored.
-template <class Isa, int Rows, int Panels>
+/// Vectors of a whole panel.
+template <class Isa>
+inline constexpr int kPanelVectors = kPanel / Isa::kColumns;
+
+/// Rows of panels, of each of which some vectors are computed and of the last only `columns` stored.
+template <class Isa, int Rows, int Panels, int Vectors>
 MODELWHEEL_NOINLINE void byte_tile(const ByteRows<typename Isa::Left> &rows, const std::int8_t *panels,
                                    std::int64_t columns) {
-  constexpr int kVectors = kPanel / Isa::kColumns, kAll = Panels * kVectors;
+  constexpr int kVectors = Vectors, kAll = Panels * kVectors, kStored = kAll * Isa::kColumns;
   const std::int64_t panel = byte_panel(rows.runs.depth());
   typename Isa::Sums sums[Rows][kAll];
   MODELWHEEL_UNROLL
@@ -78,15 +82,15 @@ MODELWHEEL_NOINLINE void byte_tile(const ByteRows<typename Isa::Left> &rows, con
       }
     }
   }
-  if (rows.out_n == 1 && columns >= Panels * kPanel) {
+  if (rows.out_n == 1 && columns >= kStored) {
     MODELWHEEL_UNROLL
     for (int i = 0; i < Rows; ++i) store_sums<Isa>(sums[i], rows.out + i * rows.out_m);
     return;
   }
-  alignas(64) std::int32_t whole[Rows][Panels * kPanel];
+  alignas(64) std::int32_t whole[Rows][kStored];
   MODELWHEEL_UNROLL
   for (int i = 0; i < Rows; ++i) store_sums<Isa>(sums[i], whole[i]);
-  const std::int64_t stored = smaller_of(columns, std::int64_t{Panels * kPanel});
+  const std::int64_t stored = smaller_of(columns, std::int64_t{kStored});
   for (int i = 0; i < Rows; ++i) {
     std::int32_t *const out = rows.out + i * rows.out_m;
     for (std::int64_t j = 0; j < stored; ++j) out[j * rows.out_n] = whole[i][j];
@@ -94,15 +98,15 @@ MODELWHEEL_NOINLINE void byte_tile(const ByteRows<typename Isa::Left> &rows, con
 }
 
 /// `Panels` panels of all rows, by tiles of `Rows` rows and what is left of them.
-template <class Isa, int Rows, int Panels>
+template <class Isa, int Rows, int Panels, int Vectors = kPanelVectors<Isa>>
 void byte_tiles(ByteRows<typename Isa::Left> rows, std::int64_t m, const std::int8_t *panels, std::int64_t columns) {
   for (; m >= Rows; m -= Rows) {
-    byte_tile<Isa, Rows, Panels>(rows, panels, columns);
+    byte_tile<Isa, Rows, Panels, Vectors>(rows, panels, columns);
     rows.lhs += Rows;
     rows.out += Rows * rows.out_m;
   }
   if constexpr (Rows > 1) {
-    if (m > 0) byte_tiles<Isa, (Rows > 4 ? 4 : Rows > 2 ? 2 : 1), Panels>(rows, m, panels, columns);
+    if (m > 0) byte_tiles<Isa, (Rows > 4 ? 4 : Rows > 2 ? 2 : 1), Panels, Vectors>(rows, m, panels, columns);
   }
 }
 
@@ -118,11 +122,16 @@ void byte_columns(const ByteRows<typename Isa::Left> &rows, std::int64_t m, cons
     n -= done * kPanel;
   };
   // Tiles of fewer panels have more rows, so that as many sums do not wait for each other.
-  constexpr int kFew = Isa::kPanels > 2 ? 2 : 1;
-  while (n > (Isa::kPanels - 1) * kPanel) next(byte_tiles<Isa, Isa::kRows, Isa::kPanels>, Isa::kPanels);
+  constexpr int kFew = Isa::kPanels > 2 ? 2 : 1, kHalf = kPanelVectors<Isa> / 2;
+  // The last panel may be half full.
+  constexpr bool kHasHalf = kHalf > 0 && kHalf % Isa::kParts == 0;
+  constexpr std::int64_t kLeft = kHasHalf ? kPanel / 2 : 0;
+  while (n > (Isa::kPanels - 1) * kPanel + kLeft) next(byte_tiles<Isa, Isa::kRows, Isa::kPanels>, Isa::kPanels);
   if constexpr (kFew > 1)
-    while (n > kPanel) next(byte_tiles<Isa, Isa::kFewRows, kFew>, kFew);
-  while (n > 0) next(byte_tiles<Isa, Isa::kOneRows, 1>, 1);
+    while (n > kPanel + kLeft) next(byte_tiles<Isa, Isa::kFewRows, kFew>, kFew);
+  while (n > kLeft) next(byte_tiles<Isa, Isa::kOneRows, 1>, 1);
+  if constexpr (kHasHalf)
+    if (n > 0) next(byte_tiles<Isa, 2 * Isa::kOneRows, 1, kHalf>, 1);
 }
 
 /// `Lanes` bytes as the instructions read them.
