@@ -48,7 +48,7 @@ MODELWHEEL_INLINE void store_sums(const typename Isa::Sums (&sums)[Vectors], std
 
 /// Vectors of a whole panel.
 template <class Isa>
-inline constexpr int kPanelVectors = kPanel / Isa::kColumns;
+inline constexpr int kByteVectors = kPanel / Isa::kColumns;
 
 /// Rows of panels, of each of which some vectors are computed and of the last only `columns` stored.
 template <class Isa, int Rows, int Panels, int Vectors>
@@ -98,7 +98,7 @@ MODELWHEEL_NOINLINE void byte_tile(const ByteRows<typename Isa::Left> &rows, con
 }
 
 /// `Panels` panels of all rows, by tiles of `Rows` rows and what is left of them.
-template <class Isa, int Rows, int Panels, int Vectors = kPanelVectors<Isa>>
+template <class Isa, int Rows, int Panels, int Vectors = kByteVectors<Isa>>
 void byte_tiles(ByteRows<typename Isa::Left> rows, std::int64_t m, const std::int8_t *panels, std::int64_t columns) {
   for (; m >= Rows; m -= Rows) {
     byte_tile<Isa, Rows, Panels, Vectors>(rows, panels, columns);
@@ -122,7 +122,7 @@ void byte_columns(const ByteRows<typename Isa::Left> &rows, std::int64_t m, cons
     n -= done * kPanel;
   };
   // Tiles of fewer panels have more rows, so that as many sums do not wait for each other.
-  constexpr int kFew = Isa::kPanels > 2 ? 2 : 1, kHalf = kPanelVectors<Isa> / 2;
+  constexpr int kFew = Isa::kPanels > 2 ? 2 : 1, kHalf = kByteVectors<Isa> / 2;
   // The last panel may be half full.
   constexpr bool kHasHalf = kHalf > 0 && kHalf % Isa::kParts == 0;
   constexpr std::int64_t kLeft = kHasHalf ? kPanel / 2 : 0;
