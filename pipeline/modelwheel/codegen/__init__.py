@@ -14,7 +14,7 @@ from .rows.demand import FirstRows
 from .sources import CompiledVariant, ModelTables, level_source, random_states, tables_source
 from .storage import Storage, StoredWeights, store
 
-EMITTER_VERSION = 68
+EMITTER_VERSION = 69
 """Increased when the same program is written differently; part of every wheel's key in the store."""
 
 __all__ = [

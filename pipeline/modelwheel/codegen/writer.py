@@ -21,9 +21,6 @@ from .scratch import Scratch
 COMMON_USES = "common_uses()"
 """In C++, the use of all kernels of matrix products but those of uneven tiles."""
 
-LINE_USES = "line_uses"
-"""In C++, the function that returns the uneven tiles of a convolution."""
-
 Write: TypeAlias = Callable[["StepWriter", Step, Any], Iterable[str]]
 """Returns the lines of a step; its third argument is the operation of the step, of the class that it is listed for."""
 

@@ -294,6 +294,35 @@ void test_panels(std::uint64_t seed) {
   for (const std::int64_t m : {1, 8, 64, 65, 150}) test_packed(random, {1, m, 200, 300});
 }
 
+/// Strips of one vector in a program without uneven tiles: nothing beside the result is written, however few rows it
+/// has.
+void test_missing_tiles(Random &random) {
+  static constexpr GemmUses kCommon = common_uses();
+  constexpr std::int64_t kWidth = kLanes<float>, kBeside = kTallRows * kWidth;
+  for (std::int64_t rows = kRunRows + 1; rows <= 3 * kTallRows; ++rows) {
+    const std::int64_t depth = random.integer(1, 9);
+    Buffer<float> lhs(depth * rows), rhs(depth * kWidth), out(rows * kWidth + 2 * kBeside);
+    for (float &value : lhs) value = static_cast<float>(random.integer(-9, 9));
+    for (float &value : rhs) value = static_cast<float>(random.integer(-9, 9));
+    for (float &value : out) value = 0.5F;
+    const Segment segments[] = {{0, 0}};
+    const Strip<float> strip{segments, 1, depth, rows, rhs.data(), kWidth, false, false, 0, kWidth, 0, nullptr, 0};
+    const Run<float> run{lhs.data(), 1, out.data() + kBeside, kWidth, rows};
+    call_strip<float, kLanes<float>, kCommon>(1, tall_tiles(rows), strip, run);
+    std::int64_t wrong = 0;
+    for (std::int64_t at = 0; at < out.size(); ++at) {
+      const std::int64_t i = at / kWidth - kTallRows, j = at % kWidth;
+      float expected = 0.5F;
+      if (i >= 0 && i < rows) {
+        expected = 0;
+        for (std::int64_t k = 0; k < depth; ++k) expected += lhs[k * rows + i] * rhs[k * kWidth + j];
+      }
+      if (out[at] != expected) ++wrong;
+    }
+    CHECK(wrong == 0);
+  }
+}
+
 template <class In, class Out = In>
 void test_generic(std::uint64_t seed) {
   Random random(seed);
@@ -311,6 +340,8 @@ KERNEL_TEST(dot) {
   test_fast<float>(1);
   test_fast<double>(2);
   test_panels(7);
+  Random random(16);
+  test_missing_tiles(random);
   test_generic<std::int8_t>(3);
   test_generic<std::int16_t>(4);
   test_generic<std::int32_t>(5);

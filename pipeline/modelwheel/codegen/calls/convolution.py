@@ -11,7 +11,7 @@ from ..cpp import cpp_type
 from ..library import compiled
 from ..strides import ProductViews, is_of_bytes
 from ..tables import convolution_values
-from ..writer import LINE_USES, StepWriter
+from ..writer import StepWriter
 from .first_rows import of_images
 from .products import ProductKernel, packed, write_product
 
@@ -45,7 +45,7 @@ def use_lines(writer: StepWriter, element: str, table: str) -> None:
     """Notes the kernels of matrix products that a convolution calls."""
     writer.headers.add("convolution/convolution.h")
     writer.use(element)
-    writer.use(element, f"{LINE_USES}<{element}>({table})")
+    writer.use(element, f"line_uses<{element}>({table})")
 
 
 def library(step: Step) -> Iterator[str]:

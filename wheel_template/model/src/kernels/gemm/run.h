@@ -274,8 +274,46 @@ MODELWHEEL_NOINLINE void strips_of_run(const Strip<T> &given, const Run<T> &all)
 }
 #endif
 
-/// Calls one of the kernels of so many vectors that are used; instead of uneven tiles that are not, whole ones, the
-/// last of which overlaps the one before.
+/// A strip of the rows that follow a run, which must not be computed twice, up to so many of both.
+template <class T, int Lanes>
+MODELWHEEL_NOINLINE void rows_after(const Strip<T> &strip, int vectors, const Run<T> &run, std::int64_t rows) {
+  for (std::int64_t done = run.rows; done < rows;) {
+    const int count = static_cast<int>(smaller_of(rows - done, std::int64_t{kRunRows}));
+    const T *from[kRunRows];
+    T *to[kRunRows];
+    for (int i = 0; i < count; ++i, ++done) {
+      from[i] = run.lhs + done * run.lhs_step;
+      to[i] = run.out + done * run.out_step;
+    }
+    tile_of<T, Lanes>(count, vectors, strip, from, to);
+  }
+}
+
+/// Strips of fewer rows than a whole tile has.
+template <class T, int Lanes>
+MODELWHEEL_NOINLINE void strips_of_few_rows(const Strip<T> &given, int vectors, const Run<T> &all) {
+  Strip<T> strip = given;
+  Run<T> run = all;
+  run.rows = 0;
+  for (std::int64_t left = all.strips; left > 0; --left) {
+    rows_after<T, Lanes>(strip, vectors, run, all.rows);
+    strip.rhs += all.next_strip;
+    run.out += given.last + Lanes;
+    strip.column += given.last + Lanes;
+  }
+}
+
+/// Whole tiles instead of uneven ones that are not used: the last tile overlaps the one before, if there is one.
+template <class T, int Lanes, int Vectors>
+MODELWHEEL_INLINE void even_strips(const Strip<T> &strip, const Run<T> &run) {
+  constexpr std::int64_t kWhole = Vectors == 1 ? rows_of_tall(kWholeTiles) : rows_of_tiles(kWholeTiles);
+  if (run.rows >= kWhole)
+    strips_of_run<T, Lanes, Vectors, kWholeTiles>(strip, run);
+  else
+    strips_of_few_rows<T, Lanes>(strip, Vectors, run);
+}
+
+/// Calls one of the kernels of so many vectors that are used; instead of uneven tiles that are not, whole ones.
 template <class T, int Lanes, const GemmUses &kUses, int Vectors, int Tiles = kRunTiles - 1>
 MODELWHEEL_INLINE void call_tiles(int tiles, const Strip<T> &strip, const Run<T> &run) {
   if constexpr (kUses.strip[kWidthOf<T, Lanes>][Vectors - 1][Tiles] && (Tiles != kFetchingTiles || Lanes == kLanes<T>))
@@ -284,7 +322,7 @@ MODELWHEEL_INLINE void call_tiles(int tiles, const Strip<T> &strip, const Run<T>
   if constexpr (Tiles > 0)
     call_tiles<T, Lanes, kUses, Vectors, Tiles - 1>(tiles, strip, run);
   else if constexpr (kHasWhole)
-    is_uneven(Vectors, tiles) ? strips_of_run<T, Lanes, Vectors, kWholeTiles>(strip, run) : call_missing();
+    is_uneven(Vectors, tiles) ? even_strips<T, Lanes, Vectors>(strip, run) : call_missing();
   else
     call_missing();
 }
@@ -306,21 +344,6 @@ MODELWHEEL_INLINE void strip_of_width(int vectors, const Strip<T> &strip, const 
   const bool windows = strip.num_segments > 1 || run.lhs_step < strip.depth;
   const int tiles = run_tiles(vectors, run.rows, windows, run.ahead != 0);
   Calls::strip(kWidthOf<T, Lanes>, vectors, tiles, strip, run);
-}
-
-/// A strip of the rows that follow a run, which must not be computed twice, up to so many of both.
-template <class T, int Lanes>
-MODELWHEEL_NOINLINE void rows_after(const Strip<T> &strip, int vectors, const Run<T> &run, std::int64_t rows) {
-  for (std::int64_t done = run.rows; done < rows;) {
-    const int count = static_cast<int>(smaller_of(rows - done, std::int64_t{kRunRows}));
-    const T *from[kRunRows];
-    T *to[kRunRows];
-    for (int i = 0; i < count; ++i, ++done) {
-      from[i] = run.lhs + done * run.lhs_step;
-      to[i] = run.out + done * run.out_step;
-    }
-    tile_of<T, Lanes>(count, vectors, strip, from, to);
-  }
 }
 
 /// The columns of the next strip.
