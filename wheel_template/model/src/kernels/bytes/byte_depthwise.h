@@ -25,26 +25,27 @@ struct DepthwiseBlock {
   }
 };
 
-/// Bytes of a feature: those of each line of outputs with the lines of inputs that it adds, and those of the lines of
-/// inputs before.
+/// Bytes of a sum, and of a float.
+inline constexpr std::int64_t kSumBytes = 4;
+
+/// Bytes of a feature, if elements of the input have so many: those of each line of outputs with the lines of inputs
+/// that it adds, and those of the lines of inputs before.
 struct FeatureBytes {
   std::int64_t each, before;
 };
 
-constexpr FeatureBytes feature_bytes(const Convolution &c) {
-  constexpr auto kSum = static_cast<std::int64_t>(sizeof(std::int32_t));
+constexpr FeatureBytes feature_bytes(const Convolution &c, std::int64_t element) {
   const Axes axes = axes_of(c);
   const Axis &y = axes.axis[1], &x = axes.axis[2];
-  const std::int64_t line = (has_pairs(c) ? 1 : kSum) * x.in_size;
-  return {y.stride * line + kSum * x.out_size, (y.kernel_size - 1) * y.kernel_dilation * line};
+  const std::int64_t line = element * x.in_size;
+  return {y.stride * line + kSumBytes * x.out_size, (y.kernel_size - 1) * y.kernel_dilation * line};
 }
 
 /// What a block should have at most.
 inline constexpr std::int64_t kDepthwiseBytes = 128 * 1024;
 
 /// Lines of outputs of so many features that fit into a block.
-constexpr std::int64_t lines_of_features(const Convolution &c, std::int64_t features) {
-  const FeatureBytes bytes = feature_bytes(c);
+constexpr std::int64_t lines_of_features(const Convolution &c, const FeatureBytes &bytes, std::int64_t features) {
   const std::int64_t fitting = (kDepthwiseBytes / features - bytes.before) / larger_of(bytes.each, std::int64_t{1});
   return smaller_of(axes_of(c).axis[1].out_size, larger_of(fitting, std::int64_t{1}));
 }
@@ -53,17 +54,19 @@ constexpr std::int64_t lines_of_features(const Convolution &c, std::int64_t feat
 /// before. They begin where two vectors do.
 constexpr DepthwiseBlock depthwise_block(const Convolution &c) {
   constexpr std::int64_t kLines = 4, kLeast = 2 * kLanes<float>;
-  const FeatureBytes bytes = feature_bytes(c);
+  const FeatureBytes bytes = feature_bytes(c, has_pairs(c) ? 1 : kSumBytes);
   const std::int64_t all = c.in_features, lines = smaller_of(axes_of(c).axis[1].out_size, kLines);
   const std::int64_t fitting = kDepthwiseBytes / larger_of(bytes.before + lines * bytes.each, std::int64_t{1});
   const std::int64_t blocks = divide_up(all, larger_of(fitting / kLeast * kLeast, kLeast));
   const std::int64_t features = blocks == 1 ? all : divide_up(all, blocks * kLeast) * kLeast;
   const std::int64_t left = all % features;
-  return {lines_of_features(c, features), features, features + (left < kLeast ? left : 0)};
+  return {lines_of_features(c, bytes, features), features, features + (left < kLeast ? left : 0)};
 }
 
 /// Lines of outputs of all features, for quads.
-constexpr std::int64_t quad_block_lines(const Convolution &c) { return lines_of_features(c, c.in_features); }
+constexpr std::int64_t quad_block_lines(const Convolution &c) {
+  return lines_of_features(c, feature_bytes(c, kSumBytes), c.in_features);
+}
 
 /// The input, as dense floats, and the result of some lines of outputs of some features of one image.
 struct DepthwiseLines {
