@@ -53,7 +53,7 @@ MODELWHEEL_INLINE Vector<To, 16> converted_bytes(From x) {
 #endif
 
 #if defined(__AVX2__)
-/// The lower ends of eight 32-bit integers, as GCC 12 does not make them of a shuffle.
+/// The bytes at the lower ends of eight 32-bit integers, by one shuffle: GCC 12 masks and packs them twice.
 template <class To, class From>
 MODELWHEEL_INLINE Vector<To, 8> lower_bytes(From x) {
   const __m256i ends = _mm256_set1_epi32(0x0C080400);
