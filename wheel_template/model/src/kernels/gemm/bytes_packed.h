@@ -36,7 +36,7 @@ struct ByteRows {
 
 /// Stores sums of a row; `Isa::kParts` neighbouring lanes are one.
 template <class Isa, int Vectors>
-MODELWHEEL_INLINE void store_sums(const typename Isa::Sums (&sums)[Vectors], std::int32_t *out) {
+MODELWHEEL_INLINE void store_joined(const typename Isa::Sums (&sums)[Vectors], std::int32_t *out) {
   MODELWHEEL_UNROLL
   for (int v = 0; v < Vectors; v += Isa::kParts) {
     if constexpr (Isa::kParts == 2)
@@ -84,12 +84,12 @@ MODELWHEEL_NOINLINE void byte_tile(const ByteRows<typename Isa::Left> &rows, con
   }
   if (rows.out_n == 1 && columns >= kStored) {
     MODELWHEEL_UNROLL
-    for (int i = 0; i < Rows; ++i) store_sums<Isa>(sums[i], rows.out + i * rows.out_m);
+    for (int i = 0; i < Rows; ++i) store_joined<Isa>(sums[i], rows.out + i * rows.out_m);
     return;
   }
   alignas(64) std::int32_t whole[Rows][kStored];
   MODELWHEEL_UNROLL
-  for (int i = 0; i < Rows; ++i) store_sums<Isa>(sums[i], whole[i]);
+  for (int i = 0; i < Rows; ++i) store_joined<Isa>(sums[i], whole[i]);
   const std::int64_t stored = smaller_of(columns, std::int64_t{kStored});
   for (int i = 0; i < Rows; ++i) {
     std::int32_t *const out = rows.out + i * rows.out_m;

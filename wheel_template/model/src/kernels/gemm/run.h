@@ -318,7 +318,7 @@ template <class T, int Lanes, const GemmUses &kUses, int Vectors, int Tiles = kR
 MODELWHEEL_INLINE void call_tiles(int tiles, const Strip<T> &strip, const Run<T> &run) {
   if constexpr (kUses.strip[kWidthOf<T, Lanes>][Vectors - 1][Tiles] && (Tiles != kFetchingTiles || Lanes == kLanes<T>))
     if (tiles == Tiles) return strips_of_run<T, Lanes, Vectors, Tiles>(strip, run);
-  constexpr bool kHasWhole = kUses.strip[kWidthOf<T, Lanes>][Vectors - 1][kWholeTiles];
+  [[maybe_unused]] constexpr bool kHasWhole = kUses.strip[kWidthOf<T, Lanes>][Vectors - 1][kWholeTiles];
   if constexpr (Tiles > 0)
     call_tiles<T, Lanes, kUses, Vectors, Tiles - 1>(tiles, strip, run);
   else if constexpr (kHasWhole)
