@@ -294,10 +294,11 @@ void test_panels(std::uint64_t seed) {
   for (const std::int64_t m : {1, 8, 64, 65, 150}) test_packed(random, {1, m, 200, 300});
 }
 
+constexpr GemmUses kCommon = common_uses();
+
 /// Strips of one vector in a program without uneven tiles: nothing beside the result is written, however few rows it
 /// has.
 void test_missing_tiles(Random &random) {
-  static constexpr GemmUses kCommon = common_uses();
   constexpr std::int64_t kWidth = kLanes<float>, kBeside = kTallRows * kWidth;
   for (std::int64_t rows = kRunRows + 1; rows <= 3 * kTallRows; ++rows) {
     const std::int64_t depth = random.integer(1, 9);
