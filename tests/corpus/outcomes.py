@@ -24,7 +24,7 @@ class Outcome(JsonRecord):
     refusal: str = ""
     """Why the model was refused."""
     seconds: float
-    """What the build took."""
+    """Wall-clock time of the build."""
     processor_seconds: float
     megabytes: float
     """The most memory that a step needed."""

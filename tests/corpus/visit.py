@@ -40,7 +40,7 @@ class Result(JsonRecord):
     refusal: str = ""
     """Why it was refused."""
     seconds: float = 0.0
-    """What the build took."""
+    """Wall-clock time of the build."""
     processor_seconds: float = 0.0
     megabytes: float = 0.0
     """The most memory that a step needed, with what each of them finds in memory already."""

@@ -94,7 +94,7 @@ def _inputs() -> dict[str, Any]:
 
 
 def _expected(model: Path, inputs: dict[str, Any]) -> dict[str, Any]:
-    """What ONNX Runtime computes, without its fusions: they round differently.
+    """The outputs of ONNX Runtime without its fusions, which round differently.
 
     Its products of unsigned by signed bytes are not exact on CPUs without VNNI; those of ONNX's own evaluator are.
     """

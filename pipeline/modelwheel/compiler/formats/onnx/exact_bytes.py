@@ -14,6 +14,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper, shape_inference
 
+from .exact_spectra import constants_of
 from .operators.onnx_graph import subgraphs
 from .operators.onnx_node import MICROSOFT
 
@@ -80,13 +81,7 @@ def _rewrite(
         types: Element types of the values that are known outside.
         constants: Those outside.
     """
-    constants = {**constants, **{tensor.name: tensor for tensor in graph.initializer}}
-    constants |= {
-        node.output[0]: attribute.t
-        for node in graph.node
-        for attribute in node.attribute
-        if node.op_type == "Constant" and attribute.name == "value"
-    }
+    constants = {**constants, **constants_of(graph)}
     described = (*graph.input, *graph.value_info, *graph.output)
     types = {
         **types,

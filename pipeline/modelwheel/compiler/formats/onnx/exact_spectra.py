@@ -23,7 +23,7 @@ Array = np.ndarray[Any, Any]
 
 def inexact_transforms(model: onnx.ModelProto) -> tuple[onnx.NodeProto, ...]:
     """The nodes of a model that ONNX Runtime does not compute as they are defined."""
-    known = _constants(model)
+    known = constants_of(model.graph)
     return tuple(
         node
         for node in model.graph.node
@@ -36,7 +36,7 @@ def with_exact_spectra(model: onnx.ModelProto) -> onnx.ModelProto:
     inexact = [node.output[0] for node in inexact_transforms(model) if node.op_type == "STFT"]
     if not inexact:
         return model
-    known, ranks = _constants(model), _real_signals(model)
+    known, ranks = constants_of(model.graph), _real_signals(model)
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     del copy.graph.node[:]
@@ -48,14 +48,15 @@ def with_exact_spectra(model: onnx.ModelProto) -> onnx.ModelProto:
     return copy
 
 
-def _constants(model: onnx.ModelProto) -> Mapping[str, onnx.TensorProto]:
+def constants_of(graph: onnx.GraphProto) -> Mapping[str, onnx.TensorProto]:
+    """The initialisers of a graph, and the values of its `Constant` nodes."""
     made = {
         node.output[0]: attribute.t
-        for node in model.graph.node
+        for node in graph.node
         for attribute in node.attribute
         if node.op_type == "Constant" and attribute.name == "value"
     }
-    return {**made, **{tensor.name: tensor for tensor in model.graph.initializer}}
+    return {**made, **{tensor.name: tensor for tensor in graph.initializer}}
 
 
 def _length(node: onnx.NodeProto, known: Mapping[str, onnx.TensorProto]) -> int | None:

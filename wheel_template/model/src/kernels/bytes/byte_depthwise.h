@@ -104,8 +104,7 @@ constexpr DepthwiseLines depthwise_part(const Convolution &c, Range lines, std::
 constexpr std::int64_t depthwise_inputs(const Convolution &c, const DepthwiseBlock &block) {
   const Axes axes = axes_of(c);
   const Axis &y = axes.axis[1];
-  const std::int64_t lines = (block.lines - 1) * y.stride + (y.kernel_size - 1) * y.kernel_dilation + 1;
-  return smaller_of(lines, y.in_size) * axes.axis[2].in_size * block.widest;
+  return smaller_of(lines_read(y, block.lines), y.in_size) * axes.axis[2].in_size * block.widest;
 }
 
 /// Bytes of scratch memory of `byte_depthwise`.

@@ -27,11 +27,6 @@ constexpr bool has_pairs(const Convolution &c) {
          (x.kernel_size == 3 || x.kernel_size == 5) && (x.stride == 1 || x.stride == 2);
 }
 
-/// Lines of the input, with padding, that some lines of outputs read.
-constexpr std::int64_t pair_lines(const Axis &y, std::int64_t lines) {
-  return (lines - 1) * y.stride + (y.kernel_size - 1) * y.kernel_dilation + 1;
-}
-
 /// Pixels of a line of the input, with padding.
 constexpr std::int64_t pair_pixels(const Axis &x) { return (x.out_size - 1) * x.stride + x.kernel_size; }
 
@@ -45,7 +40,7 @@ constexpr std::size_t depthwise_pairs_scratch(const Convolution &c, std::int64_t
   const Axes axes = axes_of(c);
   const Axis &y = axes.axis[1], &x = axes.axis[2];
   return scratch_bytes<std::int16_t>(pair_weights(y, x)) +
-         scratch_bytes<std::int8_t>(pair_lines(y, lines) * pair_pixels(x) * features);
+         scratch_bytes<std::int8_t>(lines_read(y, lines) * pair_pixels(x) * features);
 }
 
 #if defined(__AVX2__)
@@ -70,7 +65,7 @@ class DepthwisePairs {
   MODELWHEEL_NOINLINE void lines(const std::int8_t *image, Range outputs, Range features, std::int32_t *out,
                                  std::int64_t step) const {
     const Axis &y = axes_.axis[1], &x = axes_.axis[2];
-    const std::int64_t first = window_start(y, outputs.begin), count = pair_lines(y, length(outputs));
+    const std::int64_t first = window_start(y, outputs.begin), count = lines_read(y, length(outputs));
     const std::int64_t each = length(features), line = pair_pixels(x) * each;
     for (std::int64_t i = 0; i < count; ++i) {
       const bool inside = first + i >= 0 && first + i < y.in_size;

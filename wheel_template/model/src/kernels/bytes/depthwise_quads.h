@@ -32,11 +32,6 @@ constexpr bool has_quads(const Convolution &c) {
          y.kernel_size * quads_of(x) <= kMostQuads;
 }
 
-/// Lines of the input, with padding, that some lines of outputs read.
-constexpr std::int64_t quad_lines(const Axis &y, std::int64_t lines) {
-  return (lines - 1) * y.stride + (y.kernel_size - 1) * y.kernel_dilation + 1;
-}
-
 /// Pixels of a line of the input, with padding, from which all quads are.
 constexpr std::int64_t quad_pixels(const Axis &x) { return (x.out_size - 1) * x.stride + quads_of(x) * kQuad; }
 
@@ -45,7 +40,7 @@ constexpr std::size_t depthwise_quads_scratch(const Convolution &c, std::int64_t
   if (!has_quads(c)) return 0;
   const Axes axes = axes_of(c);
   const Axis &y = axes.axis[1], &x = axes.axis[2];
-  const std::int64_t needed = quad_lines(y, lines), each = kQuadFeatures * quads_of(x);
+  const std::int64_t needed = lines_read(y, lines), each = kQuadFeatures * quads_of(x);
   return scratch_bytes<std::uint32_t>(each * y.kernel_size) + scratch_bytes<std::uint32_t>(needed * each * x.out_size) +
          scratch_bytes<std::uint8_t>(needed * quad_pixels(x) * c.in_features);
 }
@@ -59,14 +54,14 @@ class DepthwiseQuads {
     const Axis &y = axes_.axis[1], &x = axes_.axis[2];
     Scratch scratch(memory);
     weights_ = scratch.take<std::uint32_t>(kVector * quads_of(x) * y.kernel_size);
-    quads_ = scratch.take<std::uint32_t>(quad_lines(y, most) * line());
+    quads_ = scratch.take<std::uint32_t>(lines_read(y, most) * line());
     pixels_ = scratch.take<std::uint8_t>(0);
   }
 
   /// Computes some lines of outputs of an image, whose rows are dense.
   MODELWHEEL_NOINLINE void lines(const std::int8_t *image, Range outputs, std::int32_t *out) const {
     const Axis &y = axes_.axis[1], &x = axes_.axis[2];
-    const std::int64_t first = window_start(y, outputs.begin), count = quad_lines(y, length(outputs));
+    const std::int64_t first = window_start(y, outputs.begin), count = lines_read(y, length(outputs));
     const std::int64_t pixels = quad_pixels(x) * c_.in_features, row = x.out_size * c_.in_features;
     for (std::int64_t i = 0; i < count; ++i) {
       const bool inside = first + i >= 0 && first + i < y.in_size;

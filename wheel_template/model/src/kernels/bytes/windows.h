@@ -101,6 +101,11 @@ constexpr std::size_t window_scratch(const Convolution &c) {
   return scratch_bytes<const void *>(plan.rows) + product_scratch(uneven_windows(c), depth) + packed;
 }
 
+/// Lines of the input, with padding, that some lines of outputs read.
+constexpr std::int64_t lines_read(const Axis &y, std::int64_t lines) {
+  return (lines - 1) * y.stride + (y.kernel_size - 1) * y.kernel_dilation + 1;
+}
+
 /// So many bytes that are all the same, as the instructions read them.
 template <class Isa>
 MODELWHEEL_INLINE void fill(std::int8_t value, std::int64_t n, typename Isa::Left *to) {
