@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from modelwheel.accuracy import BOUNDARIES
+from modelwheel.bench.results import OURS, Benchmark
 from tests.support.commands import Modelwheel
 from tests.support.laboratory import SHARED_MODELS, run_script
 from tests.support.pages import ROOT, blocks
@@ -103,6 +104,21 @@ def test_errors_of_calls_in_a_row_are_attributed(built: dict[str, Any]) -> None:
         }
         assert errors.keys() == set(range(_CALLS["places"]))
         assert all(1e-7 < error < 1e-2 for error in errors.values())  # far less than another state
+
+
+def test_benchmarks_compare_sides_from_the_first_state(
+    modelwheel: Modelwheel, built: dict[str, Any]
+) -> None:
+    """Each side has made other calls before: what it holds then is not what is compared."""
+    wheel = Path(built["stream"]["wheel"])
+    peer = f"saved_model={wheel.parents[1] / 'stream'}"
+    options = ("--seconds", "0.02", "--batch-size", "1", "--json")
+    done = modelwheel("bench", wheel, "--peer", peer, *options)
+    (compared,) = Benchmark.model_validate(done.json).models
+    for kind in (OURS, "tensorflow", "xla"):
+        cell = compared.cases[0].cell(kind)
+        assert cell is not None
+        assert (cell.error, cell.new_arrays and cell.new_arrays.error) == (None, None)
 
 
 @pytest.mark.parametrize("name", ["places", "stream"])

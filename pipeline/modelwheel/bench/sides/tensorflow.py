@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -24,14 +25,26 @@ class TensorFlowSide:
         self.version: str = tf.__version__
         tf.config.threading.set_intra_op_parallelism_threads(threads)
         tf.config.threading.set_inter_op_parallelism_threads(1)
-        self._model = tf.saved_model.load(path)  # its variables live as long as this
+        self._path, self._jit = path, jit
+        self._load()
+
+    def _load(self) -> None:
+        self._model = tf.saved_model.load(self._path)  # its variables live as long as this
         self._function = self._model.signatures[_SIGNATURE]
-        self._jit = jit
+        graph = self._function.graph.as_graph_def()
+        nodes = chain(graph.node, *(function.node_def for function in graph.library.function))
+        self._has_state = any(node.op.startswith("Assign") for node in nodes)
+
+    def _begin(self) -> None:
+        """Puts variables back to what they are in the file."""
+        if self._has_state:
+            self._load()
 
     def bind(
         self, inputs: Mapping[str, np.ndarray[Any, Any]]
     ) -> tuple[Callable[[], Any], Callable[[], dict[str, Any]]]:
         """A call with tensors that have these values."""
+        self._begin()
         tensors = {name: tf.constant(array) for name, array in inputs.items()}
         function = self._function
         if self._jit:
@@ -40,7 +53,7 @@ class TensorFlowSide:
             call: Callable[[], Any] = lambda: concrete(tensors)
         else:
             call = lambda: function(**tensors)
-        return call, lambda: _arrays(call())
+        return call, _arrays
 
     def plain(
         self,
@@ -48,6 +61,7 @@ class TensorFlowSide:
         Callable[[Mapping[str, np.ndarray[Any, Any]]], Any], Callable[[Any], dict[str, Any]]
     ]:
         """A call that makes tensors of its inputs; XLA compiles the function for each shape that it meets."""
+        self._begin()
         function: Callable[[dict[str, Any]], Any] = (
             self._compiled() if self._jit else lambda tensors: self._function(**tensors)
         )
