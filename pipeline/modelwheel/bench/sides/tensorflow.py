@@ -42,7 +42,7 @@ class TensorFlowSide:
 
     def bind(
         self, inputs: Mapping[str, np.ndarray[Any, Any]]
-    ) -> tuple[Callable[[], Any], Callable[[], dict[str, Any]]]:
+    ) -> tuple[Callable[[], Any], Callable[[Any], dict[str, Any]]]:
         """A call with tensors that have these values."""
         self._begin()
         tensors = {name: tf.constant(array) for name, array in inputs.items()}
