@@ -23,6 +23,7 @@ from ..workers.jobs import (
     SizingJob,
     SupportedJob,
 )
+from .imports import left_out
 from .xla import descriptors
 
 _MODULES = (
@@ -116,14 +117,5 @@ _OPTIONAL = ("h5py", "jax", "keras", "scipy")
 
 def _import_tensorflow() -> ModuleType:
     """Imports TensorFlow without what is imported only if a model needs it."""
-    if "tensorflow" not in sys.modules:
-        # None makes every import of that name fail. The entries are removed again, since models
-        # may need Keras later.
-        left_out = {name: None for name in _OPTIONAL if name not in sys.modules}
-        sys.modules.update(left_out)  # type: ignore[arg-type]
-        try:
-            importlib.import_module("tensorflow")
-        finally:
-            for name in left_out:
-                del sys.modules[name]
-    return sys.modules["tensorflow"]
+    with left_out(_OPTIONAL):
+        return importlib.import_module("tensorflow")

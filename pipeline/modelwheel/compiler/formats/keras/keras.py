@@ -35,6 +35,7 @@ from ....model.keras.keras_file import (
 )
 from ....model.messages import first_line
 from ....model.readings import KerasReading
+from ...imports import left_out
 from ...inspect.inspect_meta_graph import inspect_message
 from ...loaded.base import SignatureGraph, StaticShapes
 from .. import DEFAULT_SIGNATURE
@@ -154,10 +155,15 @@ def read_model(path: Path) -> tuple[KerasFile, Any, Any]:
     return file, keras, model
 
 
+_OPTIONAL = ("jax", "matplotlib", "pandas", "scipy", "sklearn")
+"""What Keras imports where it is installed, for training and plots: two seconds of every job."""
+
+
 def _import_keras(name: str) -> Any:
     # A configuration file in the home directory could choose other defaults for the same model.
     os.environ.update(KERAS_BACKEND="tensorflow", KERAS_HOME=os.devnull, TF_USE_LEGACY_KERAS="0")
-    return importlib.import_module(name)
+    with left_out(_OPTIONAL):
+        return importlib.import_module(name)
 
 
 def _is_known(keras: Any, name: str, file: KerasFile) -> bool:
