@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -150,6 +151,11 @@ _SINGLE: Mapping[str, tuple[list[Any], str, Mapping[str, Any]]] = {
     "BITCAST": ([_X], "BitcastOptionsT", {}),
     "BITWISE_XOR": ([np.arange(6, dtype=np.int32), [3]], "BitwiseXorOptionsT", {}),
     "BROADCAST_ARGS": ([np.array([2, 1], np.int32), [1, 3]], "", {}),
+    "DYNAMIC_UPDATE_SLICE": (
+        [_X, np.array([[6], [9]], np.float32), [1, 2]],
+        "DynamicUpdateSliceOptionsT",
+        {},
+    ),
     "EMBEDDING_LOOKUP": ([np.array([1, 0, 1], np.int32), _X], "", {}),
     "EXPAND_DIMS": ([_X, [1]], "ExpandDimsOptionsT", {}),
     "FILL": ([np.array([2, 3], np.int32), np.float32(4)], "FillOptionsT", {}),
@@ -157,22 +163,38 @@ _SINGLE: Mapping[str, tuple[list[Any], str, Mapping[str, Any]]] = {
     "HARD_SWISH": ([_X], "HardSwishOptionsT", {}),
     "L2_POOL_2D": ([_IMAGE], "Pool2DOptionsT", _POOL),
     "LOGICAL_NOT": ([_X > 0], "LogicalNotOptionsT", {}),
+    "MATRIX_DIAG": ([_X], "MatrixDiagOptionsT", {}),
+    "MATRIX_SET_DIAG": ([_X, np.array([5, 6], np.float32)], "MatrixSetDiagOptionsT", {}),
     "PRELU": ([_X, np.array([0.5, -1, 2], np.float32)], "", {}),
     "RANK": ([_X], "RankOptionsT", {}),
     "RELU6": ([_X], "", {}),
     "RELU_0_TO_1": ([_X], "", {}),
     "RIGHT_SHIFT": ([np.arange(6, dtype=np.int32), [1]], "RightShiftOptionsT", {}),
+    "SEGMENT_SUM": ([_X, [0, 0]], "SegmentSumOptionsT", {}),
     "SELECT_V2": ([_X > 0, _X, np.float32(9)], "SelectV2OptionsT", {}),
     "SHAPE": ([_X], "ShapeOptionsT", {"outType": schema.TensorType.INT32}),
+    "SPARSE_TO_DENSE": (
+        [np.array([0, 2], np.int32), [4], np.array([5, 6], np.float32), np.float32(1)],
+        "SparseToDenseOptionsT",
+        {},
+    ),
     "SQUARE": ([_X], "SquareOptionsT", {}),
     "SQUEEZE": ([_X[:1]], "SqueezeOptionsT", {"squeezeDims": [0]}),
+    **{
+        f"UNSORTED_SEGMENT_{name.upper()}": (
+            [_X, [1, 0], np.int32(2)],
+            f"UnsortedSegment{name}OptionsT",
+            {},
+        )
+        for name in ("Max", "Min", "Prod", "Sum")
+    },
     "ZEROS_LIKE": ([_X], "ZerosLikeOptionsT", {}),
 }
 """Operators that no model above has: the first input is one of the model, the others are constants."""
 _RESULTS = {
     **dict.fromkeys(("GREATER_EQUAL", "LOGICAL_NOT"), np.bool_),
     **dict.fromkeys(("BITCAST", "RANK", "SHAPE"), np.int32),
-    **dict.fromkeys(("EMBEDDING_LOOKUP", "SELECT_V2", "FILL"), np.float32),
+    **dict.fromkeys(("EMBEDDING_LOOKUP", "SELECT_V2", "FILL", "SPARSE_TO_DENSE"), np.float32),
 }
 """Types of results that are not those of the first input."""
 _ELSEWHERE = frozenset(
@@ -182,6 +204,7 @@ _ELSEWHERE = frozenset(
         "DEQUANTIZE",
         "RANGE",
         "SET_ITEM",
+        "STABLEHLO_COMPOSITE",
         "UNIDIRECTIONAL_SEQUENCE_LSTM",
         "CALL_ONCE",
         "VAR_HANDLE",
@@ -285,6 +308,32 @@ def test_an_operator_alone(op: str, tmp_path: Path) -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-6)
     assert found.dtype == expected.dtype
     assert found.shape == expected.shape
+
+
+def _composite() -> bytes:
+    """A file whose operator is the subgraph that a converter has kept beside it, as those of PyTorch do."""
+    model = schema.ModelT.InitFromPackedBuf(_single("HARD_SWISH"), 0)
+    inner, operator = model.subgraphs[0], schema.OperatorT()
+    outer = copy.deepcopy(inner)
+    operator.opcodeIndex, operator.inputs, operator.outputs = 1, inner.inputs, inner.outputs
+    options = operator.builtinOptions2 = schema.StableHLOCompositeOptionsT()
+    options.name, options.decompositionSubgraphIndex = "odml.hard_swish", 1
+    operator.builtinOptions2Type = schema.BuiltinOptions2.StableHLOCompositeOptions
+    code = schema.OperatorCodeT()
+    code.builtinCode = schema.BuiltinOperator.STABLEHLO_COMPOSITE
+    code.deprecatedBuiltinCode, code.version = 127, 1
+    outer.operators, model.subgraphs = [operator], [outer, inner]
+    model.operatorCodes.append(code)
+    return packed(model)
+
+
+def test_a_composite_is_what_it_is_made_of(tmp_path: Path) -> None:
+    path = tmp_path / "composite.tflite"
+    path.write_bytes(_composite())
+    model = load(path)
+    ((output, expected),) = model({"t0": _X}).items()
+    found = results_of(model.graph({"t0": _X.shape}), {"t0": _X})[output]
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
 def _with_variable() -> bytes:

@@ -11,7 +11,7 @@ from ....util.text import one_line
 from .lite_node import LiteNode, Value, operator
 from .lite_rewriting import variable_name
 
-CALLS = frozenset({"CALL", "CALL_ONCE", "IF", "WHILE"})
+CALLS = frozenset({"CALL", "CALL_ONCE", "IF", "STABLEHLO_COMPOSITE", "WHILE"})
 """What they compute stays in the graph even if it depends on no input."""
 
 
@@ -22,6 +22,12 @@ def _tensors(node: LiteNode, first: int) -> list[Value]:
 @operator("CALL")
 def _call(node: LiteNode) -> list[Value]:
     return node.call(node.options.subgraph, _tensors(node, 0))
+
+
+@operator("STABLEHLO_COMPOSITE")
+def _composite(node: LiteNode) -> list[Value]:
+    """A layer that converters of PyTorch and JAX keep as one, by the subgraph that it is made of."""
+    return node.call(node.options.decompositionSubgraphIndex, _tensors(node, 0))
 
 
 @operator("IF")

@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from ...stablehlo.writer import Value as Written
 from . import lite_integer_layers, lite_integer_moves
+from .lite_control import CALLS
 from .lite_modules import BYTES, WRITTEN, IntegerModule, along, is_alike, is_scaled, scaling_of
 from .lite_node import LiteNode, Value, converted
 from .tflite_file import LiteTensor
@@ -25,7 +26,7 @@ _MODULES = (lite_integer_layers, lite_integer_moves)
 _MOVES = frozenset(
     {
         *("BATCH_TO_SPACE_ND", "BROADCAST_TO", "CONCATENATION", "DENSIFY", "DEPTH_TO_SPACE"),
-        *("EMBEDDING_LOOKUP",),
+        *("DYNAMIC_UPDATE_SLICE", "EMBEDDING_LOOKUP"),
         *("EXPAND_DIMS", "GATHER", "GATHER_ND", "MIRROR_PAD", "PACK", "PAD", "PADV2"),
         *("RESHAPE", "REVERSE_SEQUENCE", "REVERSE_V2", "SELECT", "SELECT_V2", "SLICE"),
         *("SPACE_TO_BATCH_ND", "SPACE_TO_DEPTH", "SPLIT", "SPLIT_V", "SQUEEZE", "STRIDED_SLICE"),
@@ -41,7 +42,7 @@ _ORDERED = frozenset(
     }
 )
 """Operators that find the same elements if all of them are scaled."""
-_CALLS = frozenset({"ASSIGN_VARIABLE", "CALL", "CALL_ONCE", "IF", "READ_VARIABLE", "WHILE"})
+_CALLS = CALLS | {"ASSIGN_VARIABLE", "READ_VARIABLE"}
 SIZES = frozenset({"RANK", "SHAPE"})
 """Operators that do not read the elements of their operand."""
 _FLOATS_ONLY = frozenset({"UNIDIRECTIONAL_SEQUENCE_LSTM"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -125,6 +126,65 @@ def _embedding_lookup(node: LiteNode) -> Value:
 @operator("SCATTER_ND")
 def _scatter_nd(node: LiteNode) -> Value:
     return tf.scatter_nd(node[0], node[1], node[2])
+
+
+@operator("DYNAMIC_UPDATE_SLICE")
+def _dynamic_update_slice(node: LiteNode) -> Value:
+    """Elements of the second operand in place of those of the first from an index on, which is moved to where they fit."""
+    whole, part = tf.convert_to_tensor(node[0]), tf.convert_to_tensor(node[1])
+    inside = tf.ones([], tf.bool)
+    for axis, (extent, length) in enumerate(zip(whole.shape, part.shape, strict=True)):
+        if length == extent:
+            continue
+        first = tf.clip_by_value(tf.cast(node[2][axis], tf.int32), 0, extent - length)
+        places = tf.range(extent) - first
+        part = tf.gather(part, tf.clip_by_value(places, 0, length - 1), axis=axis)
+        here = tf.logical_and(places >= 0, places < length)
+        inside = tf.logical_and(
+            inside, tf.reshape(here, [-1, *[1] * (len(whole.shape) - axis - 1)])
+        )
+    return tf.where(inside, part, whole)
+
+
+_SEGMENTS: Mapping[str, Callable[..., Value]] = {
+    "UNSORTED_SEGMENT_MAX": tf.math.unsorted_segment_max,
+    "UNSORTED_SEGMENT_MIN": tf.math.unsorted_segment_min,
+    "UNSORTED_SEGMENT_PROD": tf.math.unsorted_segment_prod,
+    "UNSORTED_SEGMENT_SUM": tf.math.unsorted_segment_sum,
+}
+
+
+@operator(*_SEGMENTS)
+def _unsorted_segments(node: LiteNode) -> Value:
+    reduce = _SEGMENTS[node.operator.op]
+    return reduce(node[0], node[1], _integer(node, 2, "the number of segments"))
+
+
+@operator("SEGMENT_SUM")
+def _segments(node: LiteNode) -> Value:
+    numbers = node.constant(1, "a segment")
+    return tf.math.unsorted_segment_sum(node[0], numbers, int(numbers.max(initial=-1)) + 1)
+
+
+@operator("SPARSE_TO_DENSE")
+def _sparse_to_dense(node: LiteNode) -> Value:
+    return tf.raw_ops.SparseToDense(
+        sparse_indices=node[0],
+        output_shape=_integers(node, 1, "the shape"),
+        sparse_values=node[2],
+        default_value=node[3],
+        validate_indices=False,
+    )
+
+
+@operator("MATRIX_DIAG")
+def _matrix_diag(node: LiteNode) -> Value:
+    return tf.linalg.diag(node[0])
+
+
+@operator("MATRIX_SET_DIAG")
+def _matrix_set_diag(node: LiteNode) -> Value:
+    return tf.linalg.set_diag(node[0], node[1])
 
 
 @operator("ONE_HOT")

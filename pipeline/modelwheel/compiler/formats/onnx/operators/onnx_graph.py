@@ -223,11 +223,19 @@ def _call_of(node: onnx.NodeProto, known: Scope, read: tuple[bool, ...], context
 
 def _check_sizes(call: Node, written: Sequence[Item]) -> None:
     for value in written:
-        if isinstance(value, Value) and not _fits(value.shape):
+        if not isinstance(value, Value) or _fits(value.shape):
+            continue
+        if min(value.shape) < 0:
+            taken = [list(item.shape) for item in call.inputs if isinstance(item, Value)]
             raise call.refuse(
-                f"makes a tensor of the shape {list(value.shape)}, which no machine can hold",
-                "correct its attributes, or the shapes of the inputs",
+                f"takes tensors of the shapes {', '.join(map(str, taken))}, which are too short for it: the result would "
+                f"have the shape {list(value.shape)}",
+                "give longer inputs, by inputs.NAME.shape in the spec; that also fixes an axis that only has the name of a batch",
             )
+        raise call.refuse(
+            f"makes a tensor of the shape {list(value.shape)}, which no machine can hold",
+            "correct its attributes, or the shapes of the inputs",
+        )
 
 
 def _fits(shape: Sequence[int]) -> bool:
