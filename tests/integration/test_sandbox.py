@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from modelwheel.sandbox import landlock
@@ -186,12 +187,19 @@ with tempfile.TemporaryDirectory() as scratch:
 """
 
 
+def _processes_of(user: int) -> int:
+    every = (one.info["uids"] for one in psutil.process_iter(["uids"]))
+    return sum(uids is not None and uids.real == user for uids in every)
+
+
 @pytest.mark.parametrize("kind", ["bubblewrap", "landlock"])
 def test_the_number_of_processes(place: Path, kind: str) -> None:
     """Of an ordinary user; root may start any number unless it is none."""
     user = 65534 if os.getuid() == 0 else None
     require(kind)
-    assert int(run_as(user, place, ["-c", _FORKS, kind, "limited"])) <= 20
+    # The limit counts others of this user; those of them that end meanwhile make room.
+    others = _processes_of(os.getuid() if user is None else user)
+    assert int(run_as(user, place, ["-c", _FORKS, kind, "limited"])) <= 20 + others
     assert int(run_as(user, place, ["-c", _FORKS, kind, "unlimited"])) == 100
 
 
