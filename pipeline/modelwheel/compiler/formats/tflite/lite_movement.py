@@ -157,7 +157,7 @@ _SEGMENTS: Mapping[str, Callable[..., Value]] = {
 @operator(*_SEGMENTS)
 def _unsorted_segments(node: LiteNode) -> Value:
     reduce = _SEGMENTS[node.operator.op]
-    return reduce(node[0], node[1], _integer(node, 2, "the number of segments"))
+    return reduce(node[0], node[1], tf.reshape(node[2], []))
 
 
 @operator("SEGMENT_SUM")
