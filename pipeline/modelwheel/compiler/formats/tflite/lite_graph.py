@@ -282,7 +282,7 @@ def _elements(node: LiteNode, values: Sequence[Value]) -> int:
         padded = np.asarray(values[0].shape) + values[1].reshape(-1, 2).sum(1)
         return math.prod(map(int, padded))
     if op == "MATRIX_DIAG":
-        return int(values[0].size) * values[0].shape[-1]
+        return int(values[0].size) * int(values[0].shape[-1])
     sizes = {"FILL": 0, "BROADCAST_TO": 1, "SPARSE_TO_DENSE": 1, "TILE": 1, "SCATTER_ND": 2}
     which = sizes.get(op)
     if which is not None:
