@@ -328,8 +328,7 @@ class Server:
         Bound calls of the same process are still possible then.
         """
         try:
-            self._plain = self._plain or self._runtime.plain()
-            call, read = self._plain
+            call, read = self._plain = self._runtime.plain()
             for number in rows:
                 given = self._given[number] = load(self._inputs, number)
                 np.savez(f"{number}.npz", **read(call(given)))  # type: ignore[arg-type]

@@ -12,6 +12,7 @@ from typing import Any, cast
 from packaging.version import Version
 
 from ..errors import EnvironmentProblemError, UnsupportedProgramError
+from ..util.python import left_out
 from ..versions import TENSORFLOW_VERSION
 from ..workers.jobs import (
     ExportJob,
@@ -23,7 +24,6 @@ from ..workers.jobs import (
     SizingJob,
     SupportedJob,
 )
-from .imports import left_out
 from .xla import descriptors
 
 _MODULES = (

@@ -1,9 +1,13 @@
-"""Keeps files of the working directory from being imported: a `build.py` there would be run in place of the package."""
+"""Imports: none from the working directory, whose `build.py` would be run in place of the package, and none that a job does without."""
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Collection, Iterator, MutableMapping
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any, cast
 
 
 def module_command(name: str) -> tuple[str, ...]:
@@ -21,3 +25,19 @@ def forget_start_directory() -> None:
     script = os.path.dirname(os.path.realpath(sys.argv[0]))  # noqa: PTH120 - an empty name has none
     if sys.path[0] == "" or os.path.realpath(sys.path[0]) in (os.path.realpath("."), script):
         del sys.path[0]
+
+
+@contextmanager
+def left_out(names: Collection[str]) -> Iterator[None]:
+    """Has imports of these packages fail, as where they are not installed, unless they are imported already.
+
+    Afterwards they can be imported: a model may need them.
+    """
+    modules: MutableMapping[str, ModuleType | None] = cast("Any", sys.modules)
+    missing = {name: None for name in names if name not in modules}
+    modules.update(missing)  # None makes every import of that name fail
+    try:
+        yield
+    finally:
+        for name in missing:
+            del modules[name]

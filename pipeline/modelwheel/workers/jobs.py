@@ -122,7 +122,7 @@ class InspectRequest(JobRequest):
 class FreezeRequest(LayersRequest):
     """Freeze one signature at one batch size; the outputs are a graph and a `FrozenSignature`."""
 
-    VERSION = 30
+    VERSION = 31
     INPUTS = ModelInput
     OUTPUTS = (GRAPH, CONFIG, SIGNATURE, STATE)
 

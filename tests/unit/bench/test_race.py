@@ -41,6 +41,9 @@ class Model:
     def __init__(self, level, threads):
         pass
 
+    def reset(self):
+        self.calls = 0
+
     def bind(self, x):
         self.bound = x
         return lambda: self.evaluate(x)
@@ -49,6 +52,7 @@ class Model:
         return self.evaluate(x)
 
     def evaluate(self, x):
+        self.calls += 1
         {body}
 """
 
@@ -127,6 +131,17 @@ def test_sides_take_turns_and_what_differs_is_not_compared(race: Race, tmp_path:
     ours = second.cell(OURS)
     assert ours is not None
     assert ours.gflops is not None
+
+
+def test_outputs_of_models_with_state_are_those_of_the_first_call(
+    race: Race, tmp_path: Path
+) -> None:
+    race = replace(race, as_programs=True)
+    race = with_sides(race, tmp_path, wheel="return x * self.calls", litert="return x")
+    for case in run_race(race, SANDBOX, tmp_path / "work").cases:
+        other = case.cell("litert")
+        assert other is not None
+        assert (other.error, other.new_arrays and other.new_arrays.error) == (None, None)
 
 
 def test_a_wheel_that_fails_ends_the_race(race: Race, tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ class TensorFlowSide:
         graph = self._function.graph.as_graph_def()
         nodes = chain(graph.node, *(function.node_def for function in graph.library.function))
         self._has_state = any(node.op.startswith("Assign") for node in nodes)
+        self._compiled = tf.function(lambda arrays: self._function(**arrays), jit_compile=True)
 
     def _begin(self) -> None:
         """Puts variables back to what they are in the file."""
@@ -49,7 +50,7 @@ class TensorFlowSide:
         function = self._function
         if self._jit:
             specs = {name: tf.TensorSpec.from_tensor(t) for name, t in tensors.items()}
-            concrete = self._compiled().get_concrete_function(specs)
+            concrete = self._compiled.get_concrete_function(specs)
             call: Callable[[], Any] = lambda: concrete(tensors)
         else:
             call = lambda: function(**tensors)
@@ -63,13 +64,10 @@ class TensorFlowSide:
         """A call that makes tensors of its inputs; XLA compiles the function for each shape that it meets."""
         self._begin()
         function: Callable[[dict[str, Any]], Any] = (
-            self._compiled() if self._jit else lambda tensors: self._function(**tensors)
+            self._compiled if self._jit else lambda tensors: self._function(**tensors)
         )
         call = lambda inputs: function({name: tf.constant(a) for name, a in inputs.items()})
         return call, _arrays
-
-    def _compiled(self) -> Any:
-        return tf.function(lambda arrays: self._function(**arrays), jit_compile=True)
 
 
 def _arrays(tensors: Mapping[str, Any]) -> dict[str, Any]:

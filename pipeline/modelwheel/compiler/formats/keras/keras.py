@@ -35,7 +35,7 @@ from ....model.keras.keras_file import (
 )
 from ....model.messages import first_line
 from ....model.readings import KerasReading
-from ...imports import left_out
+from ....util.python import left_out
 from ...inspect.inspect_meta_graph import inspect_message
 from ...loaded.base import SignatureGraph, StaticShapes
 from .. import DEFAULT_SIGNATURE

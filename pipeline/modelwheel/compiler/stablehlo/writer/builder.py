@@ -47,6 +47,8 @@ class Value:
     known: Array | None = None
     order: tuple[int, ...] = ()
     """The axis in memory of each axis; empty where they are the same."""
+    origin: Value | None = field(default=None, repr=False)
+    """Its elements in an earlier shape, if they had to be put in another order for this one: `reshape` goes back to it."""
 
     @property
     def rank(self) -> int:

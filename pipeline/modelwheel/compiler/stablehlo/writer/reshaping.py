@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -24,9 +25,53 @@ def reshape(x: Value, shape: Sequence[int]) -> Value:
         return x
     if x.known is not None:
         return x.builder.constant(x.known.reshape(shape))
-    if unit_axes_only(x.shape, shape) and x.order and not identity(x.order):
+    if x.origin is not None:
+        return reshape(x.origin, shape)
+    if not x.order or identity(x.order):
+        return x.builder.emit("stablehlo.reshape", [x], x.dtype, shape)
+    if unit_axes_only(x.shape, shape):
         return _reshape_units(x, shape)
-    return x.builder.emit("stablehlo.reshape", [x], x.dtype, shape)
+    order = _order_after(x, shape)
+    if order is not None:
+        return _reshape_stored(x, shape, order)
+    return replace(x.builder.emit("stablehlo.reshape", [x], x.dtype, shape), origin=x)
+
+
+def _order_after(x: Value, shape: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The axis in memory of each axis of another shape; None where elements would have to move.
+
+    As in NumPy's reshape without a copy, extents of both shapes are divided into the shortest parts of equal products. Elements stay
+    where the axes of each part are beside each other in memory too.
+    """
+    places = {axis: n for n, axis in enumerate(sorted(range(x.rank), key=lambda a: x.axes[a]))}
+    parts: list[tuple[int, list[int]]] = []
+    old, new = 0, 0
+    while old < x.rank or new < len(shape):
+        before, after = [old][: x.rank - old], [new][: len(shape) - new]
+        old, new = old + len(before), new + len(after)
+        while (left := math.prod(x.shape[a] for a in before)) != (
+            right := math.prod(shape[a] for a in after)
+        ):
+            if left < right:
+                before, old = [*before, old], old + 1
+            else:
+                after, new = [*after, new], new + 1
+        wide = [places[axis] for axis in before if x.shape[axis] != 1]
+        if any(b != a + 1 for a, b in pairwise(wide)):
+            return None
+        parts.append((wide[0] if wide else x.rank, after))
+    stored = [axis for _, after in sorted(parts, key=lambda part: part[0]) for axis in after]
+    return tuple(stored.index(axis) for axis in range(len(shape)))
+
+
+def _reshape_stored(x: Value, shape: tuple[int, ...], order: tuple[int, ...]) -> Value:
+    """Another shape of elements that stay where they are in memory."""
+    (name,) = x.builder.write(
+        "stablehlo.reshape",
+        [(x.name, types.tensor(x.dtype, x.stored_shape))],
+        [types.tensor(x.dtype, in_memory(shape, order))],
+    )
+    return Value(x.builder, x.dtype, shape, name, order=() if identity(order) else order)
 
 
 def unit_axes_only(before: Sequence[int], after: Sequence[int]) -> bool:
@@ -42,13 +87,7 @@ def _reshape_units(x: Value, shape: tuple[int, ...]) -> Value:
     units = iter(range(len(wide), len(shape)))
     old = iter(wide)
     order = tuple(place[next(old)] if extent != 1 else next(units) for extent in shape)
-    stored = in_memory(shape, order)
-    (name,) = x.builder.write(
-        "stablehlo.reshape",
-        [(x.name, types.tensor(x.dtype, x.stored_shape))],
-        [types.tensor(x.dtype, stored)],
-    )
-    return Value(x.builder, x.dtype, shape, name, order=() if identity(order) else order)
+    return _reshape_stored(x, shape, order)
 
 
 def flatten(x: Value) -> Value:

@@ -145,8 +145,22 @@ def _normalize(
 def instance_normalization(node: Node) -> Result:
     """Each channel of each image with a mean of 0 and a variance of 1, scaled and shifted."""
     x = node.input(0)
-    normal = standardize(x, list(range(2, x.rank)), node.get("epsilon", 1e-5))
-    return normal * _channels(node.input(1), x.rank) + _channels(node.input(2), x.rank)
+    parts = _groups(x)
+    normal = standardize(parts, list(range(2, parts.rank)), node.get("epsilon", 1e-5))
+    scale, shift = (_channels(node.input(number), parts.rank) for number in (1, 2))
+    result = normal * scale + shift
+    return result if x.origin is None else s.reshape(s.reshape(result, x.origin.shape), x.shape)
+
+
+def _groups(x: Value) -> Value:
+    """Groups of channels that PyTorch puts into one channel each, [images, groups, -1], with their own axes: in memory they stay."""
+    origin = x.origin
+    if origin is None or origin.rank < 3 or origin.shape[0] != x.shape[0]:
+        return x
+    groups, channels = x.shape[1], origin.shape[1]
+    if channels % groups:
+        return x
+    return s.reshape(origin, [x.shape[0], groups, channels // groups, *origin.shape[2:]])
 
 
 def standardize(x: Value, axes: list[int], epsilon: float) -> Value:
