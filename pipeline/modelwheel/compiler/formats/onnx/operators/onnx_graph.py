@@ -226,11 +226,11 @@ def _check_sizes(call: Node, written: Sequence[Item]) -> None:
         if not isinstance(value, Value) or _fits(value.shape):
             continue
         if min(value.shape) < 0:
-            taken = [list(item.shape) for item in call.inputs if isinstance(item, Value)]
+            taken = [str(list(item.shape)) for item in call.inputs if isinstance(item, Value)]
             raise call.refuse(
-                f"takes tensors of the shapes {', '.join(map(str, taken))}, which are too short for it: the result would "
-                f"have the shape {list(value.shape)}",
-                "give longer inputs, by inputs.NAME.shape in the spec; that also fixes an axis that only has the name of a batch",
+                f"makes a tensor of the shape {list(value.shape)} from the shapes {' and '.join(taken)}, which are too small for it",
+                "give longer inputs, by inputs.NAME.shape in the spec, also for an axis that only has the name of a batch, or "
+                "correct its attributes",
             )
         raise call.refuse(
             f"makes a tensor of the shape {list(value.shape)}, which no machine can hold",
