@@ -46,5 +46,9 @@ def test_others_are_put_in_order_and_the_way_back_is_free(shape: tuple[int, ...]
     assert _transposes(builder) == 1
 
 
+def test_what_has_no_elements_has_any_shape() -> None:
+    assert reshape(_features_first(Builder(), 2, 12, 0, 6), (0, 3, 4)).shape == (0, 3, 4)
+
+
 def _transposes(builder: Builder) -> int:
     return builder.module({}).text.count("stablehlo.transpose")

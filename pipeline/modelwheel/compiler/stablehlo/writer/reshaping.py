@@ -27,7 +27,7 @@ def reshape(x: Value, shape: Sequence[int]) -> Value:
         return x.builder.constant(x.known.reshape(shape))
     if x.origin is not None:
         return reshape(x.origin, shape)
-    if not x.order or identity(x.order):
+    if not x.order or identity(x.order) or not x.size:
         return x.builder.emit("stablehlo.reshape", [x], x.dtype, shape)
     if unit_axes_only(x.shape, shape):
         return _reshape_units(x, shape)

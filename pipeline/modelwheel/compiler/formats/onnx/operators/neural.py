@@ -149,7 +149,9 @@ def instance_normalization(node: Node) -> Result:
     normal = standardize(parts, list(range(2, parts.rank)), node.get("epsilon", 1e-5))
     scale, shift = (_channels(node.input(number), parts.rank) for number in (1, 2))
     result = normal * scale + shift
-    return result if x.origin is None else s.reshape(s.reshape(result, x.origin.shape), x.shape)
+    if parts is x or x.origin is None:
+        return result
+    return s.reshape(s.reshape(result, x.origin.shape), x.shape)
 
 
 def _groups(x: Value) -> Value:
