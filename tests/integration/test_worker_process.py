@@ -20,6 +20,7 @@ from modelwheel.workers.client import (
     FORKS,
     WorkerProcess,
     WorkerSettings,
+    start,
     worker_environment,
 )
 from modelwheel.workers.endings import WorkerError, explain_end
@@ -97,7 +98,7 @@ def test_memory_within_a_control_group(tmp_path: Path) -> None:
 
 def test_a_worker_that_died_before_its_job(tmp_path: Path) -> None:
     """What could not be sent any more is nothing that closing it would fail on."""
-    worker = WorkerProcess(WorkerSettings(), Flags(), tmp_path, 1)
+    worker = WorkerProcess(start(WorkerSettings(), Flags(), tmp_path, 1))
     worker.kill()
     while worker.is_alive:
         time.sleep(0.01)
@@ -138,7 +139,7 @@ def test_a_worker_that_does_not_keep_to_the_protocol(
     change: str, words: str, tmp_path: Path
 ) -> None:
     command = (sys.executable, "-c", _FOREIGN.replace("CHANGE", change))
-    worker = WorkerProcess(WorkerSettings(command), Flags(), tmp_path, 1)
+    worker = WorkerProcess(start(WorkerSettings(command), Flags(), tmp_path, 1))
     with pytest.raises(WorkerError, match=words):
         worker.run(InspectRequest().job(tmp_path / "none", tmp_path), Limits())
     assert not worker.is_alive
@@ -232,7 +233,7 @@ def test_a_worker_with_threads_does_not_fork(tmp_path: Path) -> None:
     settings = WorkerSettings(command, Sandbox("none", "none"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(worker_process, "modelwheel", tests)
-        worker = WorkerProcess(settings, Flags(), tmp_path, 1)
+        worker = WorkerProcess(start(settings, Flags(), tmp_path, 1))
     with pytest.raises(WorkerError, match="exit code 1") as caught:
         worker.run(InspectRequest().job(tmp_path / "none", tmp_path), Limits())
     assert "the worker has 2 threads and cannot fork" in caught.value.detail
@@ -279,7 +280,7 @@ serve(Work())
 @pytest.mark.skipif(not FORKS, reason="a job that crashes ends the worker")
 def test_a_crash_names_the_node(tmp_path: Path) -> None:
     command = (sys.executable, "-c", _CRASHING)
-    worker = WorkerProcess(WorkerSettings(command), Flags(), tmp_path, 1)
+    worker = WorkerProcess(start(WorkerSettings(command), Flags(), tmp_path, 1))
     for name in ("model", "out"):
         (tmp_path / name).mkdir()
     request = FreezeRequest(reading=OnnxReading(file="m.onnx"), signature="s", batch=1)

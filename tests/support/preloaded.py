@@ -20,6 +20,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from modelwheel.workers.client import FORKS
+from tests.support.kept_worker import KeptWorker
+
 AVAILABLE = hasattr(os, "fork") and hasattr(socket, "send_fds")
 
 _REQUEST = 1 << 20
@@ -105,13 +108,18 @@ def serve(program: str, descriptor: int) -> None:
     """Answers requests until the other end is closed."""
     call = {"modelwheel": _load_command, "module": _load_tensorflow}[program]()
     connection = socket.socket(fileno=descriptor)
+    worker = KeptWorker() if program == "modelwheel" and FORKS else None
     while True:
+        if worker is not None:
+            worker.renew()
         message, files, _, _ = socket.recv_fds(connection, _REQUEST, 2)
         if not message:
             return
         child = os.fork()
         if child == 0:
             connection.close()
+            if worker is not None:
+                worker.lend()
             _become(call, json.loads(message), files)
         for file in files:
             os.close(file)

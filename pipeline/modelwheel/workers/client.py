@@ -106,8 +106,28 @@ def worker_environment(flags: Flags) -> dict[str, str]:
     return environment({**_OURS, **flags.environment(), **package, **version, **checks})
 
 
-class WorkerProcess:
-    """A running worker. Any thread may call any method.
+@dataclass(frozen=True)
+class Started:
+    """A worker that has been started, and what its client needs to know of it."""
+
+    process: subprocess.Popen[bytes]
+    sandbox: Sandbox
+    exchange: Exchange
+    log: Path
+    nonce: str
+    """Every reply of the worker has it."""
+    limits: Limits
+    """Of the worker itself."""
+
+
+def start(
+    settings: WorkerSettings,
+    flags: Flags,
+    directory: Path,
+    number: int,
+    limits: Limits | None = None,
+) -> Started:
+    """Starts a worker, which begins to import TensorFlow.
 
     Args:
         settings: How to start it.
@@ -116,42 +136,52 @@ class WorkerProcess:
         number: Makes their names unique in the directory.
         limits: Of the worker itself.
     """
+    path, limits = directory / f"worker-{number}.log", limits or Limits()
+    exchange = Exchange(directory / f"worker-{number}")
+    sandbox = settings.sandbox or choose_sandbox(Policy.PREFERRED)
+    with path.open("wb") as log:
+        process = sandbox.start(
+            settings.command,
+            Access(read=(exchange.inputs,), write=exchange.scratch),
+            limits,
+            worker_environment(flags),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            # Not a pipe: nobody would read it, and a full one would block the worker.
+            stderr=log,
+        )
+    started = Started(process, sandbox, exchange, path, secrets.token_hex(16), limits)
+    hello = Hello(nonce=started.nonce, forks=settings.forks, locks_in=sandbox.confines)
+    with suppress(OSError, ValueError):  # who reads its replies finds out why it has ended
+        _write(process, hello.model_dump_json())
+    return started
 
-    def __init__(
-        self,
-        settings: WorkerSettings,
-        flags: Flags,
-        directory: Path,
-        number: int,
-        limits: Limits | None = None,
-    ) -> None:
-        self._log = directory / f"worker-{number}.log"
-        self._exchange = Exchange(directory / f"worker-{number}")
-        self._nonce = secrets.token_hex(16)
+
+def _write(process: subprocess.Popen[bytes], line: str) -> None:
+    assert process.stdin is not None
+    process.stdin.write(f"{line}\n".encode())
+    process.stdin.flush()
+
+
+class WorkerProcess:
+    """A running worker. Any thread may call any method.
+
+    Args:
+        started: The worker, of which nobody else is a client.
+    """
+
+    def __init__(self, started: Started) -> None:
+        self._process, self._sandbox = started.process, started.sandbox
+        self._exchange, self._log = started.exchange, started.log
+        self._nonce, self._limits = started.nonce, started.limits
         self._numbers = itertools.count(1)
         self._waiting: dict[int, Future[Reply]] = {}
         self._lock = threading.Lock()
         # Its own: a full pipe must not keep replies from being read.
         self._writing = threading.Lock()
         self._ended: WorkerError | None = None
-        self._limits = limits or Limits()
-        self._sandbox = settings.sandbox or choose_sandbox(Policy.PREFERRED)
-        with self._log.open("wb") as log:
-            self._process = self._sandbox.start(
-                settings.command,
-                Access(read=(self._exchange.inputs,), write=self._exchange.scratch),
-                self._limits,
-                worker_environment(flags),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                # Not a pipe: nobody would read it, and a full one would block the worker.
-                stderr=log,
-            )
         self._reader = threading.Thread(target=self._receive, daemon=True)
         self._reader.start()
-        hello = Hello(nonce=self._nonce, forks=settings.forks, locks_in=self._sandbox.confines)
-        with suppress(OSError, ValueError):  # the reader finds out why it has ended
-            self._write(hello.model_dump_json())
 
     def run(self, job: Job, limits: Limits, step: str = "") -> JobResult:
         """Runs one job; its outputs are in its directory afterwards, or nothing is.
@@ -235,8 +265,9 @@ class WorkerProcess:
             if self._ended is not None:
                 raise self._ended
             self._waiting[number] = future
-        with suppress(OSError, ValueError):  # the reader finds out why it has ended
-            self._write(message.model_dump_json())
+        # If it has ended, the reader finds out why.
+        with suppress(OSError, ValueError), self._writing:
+            _write(self._process, message.model_dump_json())
         wall = limits.wall_seconds
         try:
             return future.result(None if wall is None else wall + _PATIENCE_SECONDS)
@@ -244,12 +275,6 @@ class WorkerProcess:
             # It does not fork, or something keeps it from ending the job itself.
             self.kill()
             return Reply(nonce=self._nonce, id=number, ending="timeout")
-
-    def _write(self, line: str) -> None:
-        assert self._process.stdin is not None
-        with self._writing:
-            self._process.stdin.write(f"{line}\n".encode())
-            self._process.stdin.flush()
 
     # --- replies, in a thread of its own ----------------------------------------------------------
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..sandbox.policy import Limits
+from . import client
 from .client import WorkerProcess, WorkerSettings
 from .endings import WorkerError
 from .flags import Flags
@@ -118,14 +119,14 @@ class Workers:
         if idle and len(self._workers) >= self._most:
             self._end(idle[0])
         self._started += 1
-        process = WorkerProcess(
+        started = client.start(
             settings,
             Flags() if settings.forks else needs.flags,
             self._directory,
             self._started,
             Limits() if settings.forks else Limits(memory_bytes=limits.memory_bytes),
         )
-        worker = Worker(process, None if settings.forks else needs)
+        worker = Worker(client.WorkerProcess(started), None if settings.forks else needs)
         self._workers.append(worker)
         return worker
 
