@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from modelwheel.accuracy import Truth
+from modelwheel.compiler.reference.truth.convolution import expand_integer_convolutions
 from modelwheel.errors import ModelwheelError
 from modelwheel.model.readings import OnnxReading, Reading, StableHloReading
 from modelwheel.model.reference_result import Reference
@@ -137,16 +138,20 @@ def test_constants_keep_their_values(laboratory: Laboratory, tmp_path: Path) -> 
     agree(exact["result2"], (x + 1j * tenth) * (tenth - 1j * np.float64(np.float32(0.7))))
 
 
-def test_convolutions_are_written_out(laboratory: Laboratory, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("element", "sum_"), [("f32", "f32"), ("i8", "i32"), ("ui8", "i32")])
+def test_convolutions_are_written_out(
+    laboratory: Laboratory, tmp_path: Path, element: str, sum_: str
+) -> None:
     lines, types = [], []
     for number, (axes, window, groups, x, w, y) in enumerate(CONVOLUTIONS):
         types += [x, w]
         lines.append(
-            f"  %y{number} = stablehlo.convolution(%x{2 * number}, %x{2 * number + 1}) dim_numbers = {axes}, "
+            f"  %sum{number} = stablehlo.convolution(%x{2 * number}, %x{2 * number + 1}) dim_numbers = {axes}, "
             f"window = {{{window}}} {{batch_group_count = 1 : i64, feature_group_count = {groups} : i64}} : "
-            f"(tensor<{x}xf32>, tensor<{w}xf32>) -> tensor<{y}xf32>"
+            f"(tensor<{x}x{element}>, tensor<{w}x{element}>) -> tensor<{y}x{sum_}>\n"
+            f"  %y{number} = stablehlo.convert %sum{number} : (tensor<{y}x{sum_}>) -> tensor<{y}xf32>"
         )
-    arguments = ", ".join(f"%x{n}: tensor<{shape}xf32>" for n, shape in enumerate(types))
+    arguments = ", ".join(f"%x{n}: tensor<{shape}x{element}>" for n, shape in enumerate(types))
     results = ", ".join(f"tensor<{c[-1]}xf32>" for c in CONVOLUTIONS)
     names = ", ".join(f"%y{n}" for n in range(len(CONVOLUTIONS)))
     text = "\n".join(
@@ -157,6 +162,8 @@ def test_convolutions_are_written_out(laboratory: Laboratory, tmp_path: Path) ->
             "}",
         )
     )
+    if element != "f32":
+        assert "stablehlo.convolution" not in expand_integer_convolutions(text)
     inputs, exact, truth = module(laboratory, tmp_path, text)
     assert (truth.missing, truth.without) == (None, {})
     for number, (axes, window, groups, *_) in enumerate(CONVOLUTIONS):

@@ -72,7 +72,8 @@ def _write_onnx(directory: Path) -> None:
         helper.make_node("Tanh", ["moved"], ["y"]),
     ]
     shapes: dict[str, Any] = {"x": [3, "N", 2], "h": [1, "N"], "last": [1, "N"], "pairs": [3, None]}
-    shapes |= {"rate": [], "power": [None], "y": [None, None, None]}
+    # Axis 2 of y is the batch: exporters write the names that they are told.
+    shapes |= {"rate": [], "power": [None], "y": ["N", None, None]}
     infos = {n: helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in shapes.items()}
     constants = [
         helper.make_tensor(name, TensorProto.INT64, [2], values)

@@ -276,7 +276,7 @@ class Padding(JsonRecord):
 class ReferenceRequest(LayersRequest):
     """Evaluate one signature; the outputs are arrays and a `Reference`."""
 
-    VERSION = 33
+    VERSION = 34
     INPUTS = ModelInput
     OUTPUTS = (ARRAYS, SUMMARY, TIMES)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
@@ -58,6 +58,7 @@ def move_outputs(
     request: ReferenceRequest,
     evaluate: Evaluate,
     draw: Callable[[int], Arrays],
+    misdeclared: Collection[str] = (),
 ) -> LoadedModel:
     """The model of `move_inputs` with the rows of its outputs on axis 0 too.
 
@@ -66,12 +67,13 @@ def move_outputs(
         request: Of `move_inputs`.
         evaluate: The model.
         draw: Makes inputs of a number of rows, of which the first are the same for any number.
+        misdeclared: Outputs whose declared batch axis is none: exporters write the names of axes that they are told.
     """
     batch = {t.symbol(a) for t in loaded.info.inputs for a in _batch_of(loaded, request, t)} - {""}
     orders: dict[str, tuple[int, ...]] = {}
     unknown = []
     for tensor in loaded.info.outputs:
-        axis = _declared_axis(tensor, batch)
+        axis = None if tensor.name in misdeclared else _declared_axis(tensor, batch)
         if axis is None:
             unknown.append(tensor)
         elif axis:

@@ -45,6 +45,7 @@ from .truth.nan_rules import has_reductions, run_under_rules
 from .truth.noise import Case, Noise, conversion_error, find_noise
 from .truth.parts import exact_part
 from .truth.pieces import Pieces, find_pieces
+from .truth.ranked import sorts
 from .truth.rounding import has_ties, measure_rounding
 from .truth.spread import measure_spread
 from .turns import turns_by_values
@@ -245,6 +246,11 @@ class _Graph:
         """See `has_ties`."""
         return has_ties(self._frozen.graph_def)
 
+    @cached_property
+    def sorts(self) -> bool:
+        """See `sorts`."""
+        return sorts(self._frozen.graph_def)
+
     def spread(self, calls: list[Arrays]) -> list[Arrays]:
         """See `measure_spread`."""
         require_small(self._frozen)
@@ -315,8 +321,11 @@ class _Others:
         }
         # One row, all of which may be left out; where inputs are not finite, NaN is what is compared.
         most = 0.0 if evaluation.kind in _SPECIAL else 1.0
-        scales, ties = self._graph.scales, self._graph.has_ties
-        return Case(evaluation.outputs, exact, spread, self._leading, scales, most, ties)
+        graph = self._graph
+        case = Case(
+            evaluation.outputs, exact, spread, self._leading, graph.scales, most, graph.has_ties
+        )
+        return case.sorted_by_scores() if graph.sorts else case
 
     @cached_property
     def _spread(self) -> Mapping[str, Arrays]:
@@ -327,10 +336,14 @@ class _Others:
     def _is_unsure(self, evaluation: _Evaluated) -> bool:
         if evaluation.kind == LARGE or evaluation.kind in _SPECIAL:
             return False
-        return self._graph.has_ties or any(
-            self._compare(evaluation.outputs[name], exact, name) is not None
-            or measure(evaluation.outputs[name], exact).relative > INEXACT
-            for name, exact in self._exact.get(evaluation.kind, {}).items()
+        return (
+            self._graph.has_ties
+            or self._graph.sorts
+            or any(
+                self._compare(evaluation.outputs[name], exact, name) is not None
+                or measure(evaluation.outputs[name], exact).relative > INEXACT
+                for name, exact in self._exact.get(evaluation.kind, {}).items()
+            )
         )
 
     def _compare(

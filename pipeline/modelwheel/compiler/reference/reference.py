@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -70,11 +70,16 @@ def _write_reference(job: ReferenceJob, loaded: LoadedModel) -> None:
     loaded, request = move_inputs(loaded, request)
     job = job.model_copy(update={"request": request})
     batched = batched_inputs(loaded.info, request.shapes)
+    as_declared = loaded
     if batched:
-        loaded = move_outputs(
-            loaded, request, _evaluator(job, loaded), lambda rows: _first_batch(job, loaded, rows)
-        )
+        loaded = _move_outputs(job, as_declared)
     job, narrowed, arrays, summary = _evaluate_or_narrow(job, loaded)
+    constant = [name for name, per_row in summary.leading_per_row.items() if not per_row]
+    if batched and summary.reason and constant and not request.keep_state:
+        moved = _move_outputs(job, as_declared, constant)
+        if moved_axes(moved) != moved_axes(loaded):
+            loaded = moved
+            job, narrowed, arrays, summary = _evaluate_or_narrow(job, loaded)
     if not request.keep_state:
         require_independence(info, shapes, summary.reason if batched else None)
     request, evaluate = job.request, _evaluator(job, loaded)
@@ -93,6 +98,15 @@ def _write_reference(job: ReferenceJob, loaded: LoadedModel) -> None:
         **moved_axes(loaded),
     }
     summary.model_copy(update=update).save(job.out / SUMMARY)
+
+
+def _move_outputs(
+    job: ReferenceJob, loaded: LoadedModel, misdeclared: Collection[str] = ()
+) -> LoadedModel:
+    evaluate = _evaluator(job, loaded)
+    return move_outputs(
+        loaded, job.request, evaluate, lambda rows: _first_batch(job, loaded, rows), misdeclared
+    )
 
 
 def _evaluate_or_narrow(

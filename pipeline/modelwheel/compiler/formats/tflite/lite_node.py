@@ -17,6 +17,10 @@ Value = Any
 """An array that is known while the model is converted, or a tensor of the graph."""
 
 
+UNKNOWN_SIZE = "MW408"
+"""The code of an error about a size that is not known: here, because the shapes of inputs are not."""
+
+
 @dataclass(frozen=True)
 class LiteNode:
     """An operator and its operands."""
@@ -76,7 +80,7 @@ class LiteNode:
         if known is None:
             raise UnsupportedModelError(
                 f"{what} of {self.place} depends on the inputs of the model; convert the model with fixed sizes",
-                code="MW408",
+                code=UNKNOWN_SIZE,
             )
         return np.asarray(known)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -32,6 +33,7 @@ from ...loaded.base import (
 )
 from .. import DEFAULT_SIGNATURE
 from .lite_graph import build_graph, initial_state, refuse_unknown
+from .lite_node import UNKNOWN_SIZE
 from .tflite_file import LiteFile, read_file
 
 
@@ -39,7 +41,7 @@ def inspect(model: Path, reading: TfliteReading) -> Inspection:
     """See `Format.inspect`."""
     file = _read(model, reading)
     info = file.info
-    built = _built(file, {t.name: _inspected(file, t.shape) for t in info.inputs})
+    built = _built_as_declared(file, {t.name: _inspected(file, t.shape) for t in info.inputs})
     inputs = [
         GraphPort(t.name, f"{built.feeds[t.name]}:0", _number(t.dtype), t.shape)
         for t in info.inputs
@@ -179,6 +181,26 @@ def _inspected(file: LiteFile, shape: Shape | None) -> Shape | None:
     if shape is None or not file.has_integers:
         return shape
     return tuple(extent or 1 for extent in shape)
+
+
+_EXAMPLE = 256
+"""An extent of a free axis that is no batch: most are those of images, which networks halve several times."""
+
+
+def _built_as_declared(file: LiteFile, shapes: Mapping[str, Shape | None]) -> SignatureGraph:
+    """The graph with the free extents that a file declares, or, where an operator has to know them, with some."""
+    try:
+        return _built(file, shapes)
+    except UnsupportedModelError as error:
+        if error.code != UNKNOWN_SIZE or all(None not in (s or ()) for s in shapes.values()):
+            raise
+        examples = {
+            name: shape and tuple(e or (_EXAMPLE if axis else 1) for axis, e in enumerate(shape))
+            for name, shape in shapes.items()
+        }
+        with suppress(UnsupportedModelError):
+            return _built(file, examples)
+        raise
 
 
 def _built(file: LiteFile, shapes: Any) -> SignatureGraph:

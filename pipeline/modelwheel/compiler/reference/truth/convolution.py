@@ -1,4 +1,4 @@
-"""Convolutions of float64 as loops over matrix products: XLA's own code for them is a hundred times slower.
+"""Convolutions of float64 and of integers as loops over matrix products: XLA's own code for them is a hundred times slower.
 
 One product for each element of the kernel, with the part of the input that it meets. See `convolution` in the
 specification of StableHLO.
@@ -14,16 +14,47 @@ from itertools import count, product
 
 _Shape = tuple[int, ...]
 
+_HEAD = r"^ *(?P<name>%\S+) = stablehlo\.convolution\((?P<x>%\S+), (?P<w>%\S+)\) "
 _CONVOLUTION = re.compile(
-    r"^ *(?P<name>%\S+) = stablehlo\.convolution\((?P<x>%\S+), (?P<w>%\S+)\) "
-    r"dim_numbers = \[(?P<xs>[^\]]*)\]x\[(?P<ws>[^\]]*)\]->\[(?P<ys>[^\]]*)\], "
+    _HEAD + r"dim_numbers = \[(?P<xs>[^\]]*)\]x\[(?P<ws>[^\]]*)\]->\[(?P<ys>[^\]]*)\], "
     r"window = \{(?P<window>[^}]*)\} \{(?P<groups>[^}]*)\} : "
     r"\(tensor<(?P<xt>[\d?x]+)xf64>, tensor<(?P<wt>[\dx]+)xf64>\) -> tensor<(?P<yt>[\d?x]+)xf64>$",
+    re.MULTILINE,
+)
+_INTEGERS = re.compile(
+    _HEAD
+    + r"(?P<attributes>.*) : \(tensor<(?P<xt>[\dx]+)x(?P<xe>u?i8)>, tensor<(?P<wt>[\dx]+)x(?P<we>u?i8)>\) "
+    r"-> tensor<(?P<yt>[\dx]+)x(?P<ye>i32)>$",
     re.MULTILINE,
 )
 
 
 _WINDOW = re.compile(r"(\w+) = (\[(?:[^\[\]]|\[[^\]]*\])*\])")
+
+
+def expand_integer_convolutions(text: str) -> str:
+    """A module in which convolutions of bytes into int32, of known shape, are written out.
+
+    The sums of float64 are the same: whole numbers below 2**53.
+    """
+    return expand_convolutions(_INTEGERS.sub(_in_float64, text))[0]
+
+
+def _in_float64(match: re.Match[str]) -> str:
+    stem = f"%float64_{match.start()}"
+    types = {of: f"tensor<{match[of + 't']}xf64>" for of in "xwy"}
+    converts = [
+        f"{stem}_{of} = stablehlo.convert {match[of]} : (tensor<{match[of + 't']}x{match[of + 'e']}>) -> {types[of]}"
+        for of in "xw"
+    ]
+    convolution = f"stablehlo.convolution({stem}_x, {stem}_w) {match['attributes']}"
+    result = f"tensor<{match['yt']}x{match['ye']}>"
+    lines = (
+        *converts,
+        f"{stem}_y = {convolution} : ({types['x']}, {types['w']}) -> {types['y']}",
+        f"{match['name']} = stablehlo.convert {stem}_y : ({types['y']}) -> {result}",
+    )
+    return "\n".join(lines)
 
 
 def expand_convolutions(text: str) -> tuple[str, int]:

@@ -19,7 +19,9 @@ from ...freeze.canonical import rename_functions
 from ...freeze.frozen import FrozenGraph
 from ...loaded.base import Arrays
 from ...stablehlo.judge_module import MODULE_OP
+from .convolution import expand_integer_convolutions
 from .missing import NoTruthError
+from .module_texts import with_texts
 
 _Call: TypeAlias = Callable[[Arrays], Arrays]
 
@@ -94,6 +96,8 @@ def opened(graph_def: Any, frozen: FrozenGraph) -> Iterator[_Call]:
 @contextmanager
 def _session(graph_def: Any, frozen: FrozenGraph) -> Iterator[_Call]:
     modules = sum(node.op == MODULE_OP for node in graph_def.node)
+    if modules:
+        graph_def = with_texts(graph_def, expand_integer_convolutions)
     if modules > _MOST_MODULES:
         with _without_kernels():
             compiled = _compiled(graph_def, frozen)

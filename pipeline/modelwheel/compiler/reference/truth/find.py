@@ -36,6 +36,7 @@ from .missing import NoTruthError
 from .noise import Case, Noise, conversion_error, find_noise, scale_of
 from .parts import exact_part
 from .pieces import Pieces, find_pieces
+from .ranked import sorts
 from .rounding import has_ties
 from .spread import measure_spread
 
@@ -100,6 +101,8 @@ class _Known:
     """See `narrow_of`."""
     has_ties: bool
     """See `has_ties`."""
+    sorts: bool
+    """See `sorts`."""
 
 
 class _Search:
@@ -155,8 +158,10 @@ class _Search:
     def _search(self, group: _Group, *, is_last: bool) -> None:
         frozen, pieces = self._freeze(group)
         if self._known is None:  # the same for every shape
-            ties = has_ties(frozen.graph_def)
-            self._known = _Known(scales_of(frozen), narrow_of(frozen), ties)
+            graph = frozen.graph_def
+            self._known = _Known(
+                scales_of(frozen), narrow_of(frozen), has_ties(graph), sorts(graph)
+            )
         known = self._known
         part, truths = self._evaluate_exactly(frozen, pieces, group)
         spreads: Sequence[Arrays] = ()
@@ -167,7 +172,8 @@ class _Search:
             for n in measured.case.exact
         ]
         relative = [error.relative for error in errors if error.ulp is not None]
-        if any(error > INEXACT for error in relative) or known.has_ties or _needs_spread(cases):
+        is_decided = not known.has_ties and not known.sorts and not _needs_spread(cases)
+        if not is_decided or any(error > INEXACT for error in relative):
             spreads = self._spread(frozen, pieces, group, known)
             self._add_variation(group, spreads)
             cases = list(self._cases(group, truths, spreads, known))
@@ -244,7 +250,7 @@ class _Search:
                 for name in exact.keys() - same.keys():
                     self._without[name] = "it has another shape in float64"
                 found = Case(ours, same, spread, leading, known.scales, has_ties=known.has_ties)
-                made.append((case, found))
+                made.append((case, found.sorted_by_scores() if known.sorts else found))
             yield from (_Measured(place, case, made[-1][1]) for place, case in made)
 
     def _judge(self, measured: _Measured) -> None:

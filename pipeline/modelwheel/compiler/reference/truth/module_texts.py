@@ -24,7 +24,9 @@ def with_texts(graph_def: Any, change: Callable[[str], str]) -> Any:
         for node in nodes_of(body):
             if node.op == MODULE_OP:
                 module = embedded_module(node.attr["module"].s)
-                node.attr["module"].s = Module(change(module.text), module.functions).bytecode
+                text = change(module.text)
+                if text != module.text:
+                    node.attr["module"].s = Module(text, module.functions).bytecode
     return copy
 
 

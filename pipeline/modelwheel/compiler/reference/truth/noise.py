@@ -11,6 +11,7 @@ import numpy as np
 from ....accuracy import INEXACT, UNDECIDED, rounding_at
 from ....model.measuring import difference, widen
 from ..rows import Arrays
+from .ranked import find_disputed
 
 Array = np.ndarray[Any, Any]
 
@@ -45,10 +46,26 @@ class Case:
     """The part of an output that may be left out: 0 for nothing, 1 for any."""
     has_ties: bool = False
     """Whether the graph rounds sums to integers: the error of one evaluation says little about another one."""
+    disputed: Mapping[str, Array] = field(default_factory=dict)
+    """Of outputs that a score sorts, the elements that stand beside equal ones: see `sorted_by_scores`."""
 
     def without_exact(self, name: str) -> Case:
         """This evaluation without the truth of an output."""
         return replace(self, exact={n: a for n, a in self.exact.items() if n != name})
+
+    def sorted_by_scores(self) -> Case:
+        """This evaluation, of a graph that sorts. The scores are compared whatever comes of it, so that their errors count."""
+        masks = {
+            name: find_disputed(self.ours, self.exact, self.spread, name) for name in self.ours
+        }
+        return replace(self, disputed={n: mask for n, mask in masks.items() if mask is not None})
+
+    def in_place(self, name: str, places: Array) -> Case:
+        """This evaluation, where rounding moves nothing of an output from one of these places to another."""
+        if name not in self.spread or not places.any():
+            return self
+        moves = np.where(places, np.zeros((), self.spread[name].dtype), self.spread[name])
+        return replace(self, spread={**self.spread, name: moves})
 
 
 @dataclass(frozen=True)
@@ -92,6 +109,17 @@ class _Left:
         (self._left if share <= self._most else self._too_much).append(clause)
         return share <= self._most
 
+    def keep(self, mask: Array, why: str) -> None:
+        """Says of elements that they decide nothing, and are compared in spite of that."""
+        if mask.any():
+            self._too_much.append(f"{np.count_nonzero(mask)} of {mask.size} {why}")
+
+    def leave_to_scores(self, mask: Array) -> None:
+        """Leaves elements out whose scores are compared, however many: see `disputed`."""
+        self._left.append(
+            f"{np.count_nonzero(mask)} of {mask.size} values, whose places depend on scores that are equal but for rounding"
+        )
+
     def noise(self, allowed: Array) -> Noise:
         """With the clauses."""
         return Noise(allowed, _join(self._left), _join(self._too_much))
@@ -115,8 +143,10 @@ def find_noise(case: Case, name: str, framework: str) -> Noise:
     ours, left = case.ours[name], _Left(case.most)
     if ours.dtype.kind in "biu":
         return _of_integers(case, name, framework)
+    disputed = case.disputed.get(name, np.zeros(ours.shape, bool))
+    case = case.in_place(name, disputed)
     own = difference(ours, case.exact[name]) if name in case.exact else np.zeros(ours.shape)
-    own[~np.isfinite(own)] = 0.0
+    own[~np.isfinite(own) | disputed] = 0.0
     if name in case.spread and _is_noisy(case, name, own):
         allowed = _of_rows(case, name, own, left)
     else:
@@ -125,6 +155,9 @@ def find_noise(case: Case, name: str, framework: str) -> Noise:
     missing = np.isnan(widen(ours))
     if left.leave(missing, f"values, which are NaN in {framework}"):
         allowed = np.where(missing, np.inf, allowed)
+    if disputed.any():
+        allowed = np.where(disputed, np.inf, allowed)
+        left.leave_to_scores(disputed)
     return left.noise(allowed)
 
 
@@ -135,6 +168,7 @@ def _of_rows(case: Case, name: str, own: Array, left: _Left) -> Array:
     decided = UNDECIDED / _FACTOR * scale
     if case.has_ties and np.isfinite(spread).all():
         # Every row decides something: further than an element moves by itself, it is not another integer.
+        left.keep(case.spread[name] > decided, f"values, which {_CHANGE}")
         moved = case.spread[name] * (1 + _ROUNDED)  # a step is a rounded number
         steps: Array = np.maximum(np.minimum(np.maximum(spread, own), decided), moved / _FACTOR)
         return steps
@@ -165,7 +199,11 @@ def _of_integers(case: Case, name: str, framework: str) -> Noise:
             rows |= np.isnan(values).any(axis=1, keepdims=True)
     if left.leave(missing, f"values, in rows with NaN in {framework}"):
         unsure |= missing
-    changed = case.spread.get(name, missing).astype(bool) & ~missing
+    disputed = case.disputed.get(name, missing) & ~missing
+    if disputed.any():
+        unsure |= disputed
+        left.leave_to_scores(disputed)
+    changed = case.spread.get(name, missing).astype(bool) & ~missing & ~disputed
     if left.leave(changed, f"values, which {_CHANGE}"):
         unsure |= changed
     return left.noise(np.where(unsure, np.inf, 0.0))
@@ -196,6 +234,7 @@ def conversion_error(case: Case, name: str, noise: Noise, framework: str) -> str
     """
     ours, exact = case.ours[name], case.exact[name]
     decided = noise.decided(ours)
+    case = case.in_place(name, ~decided)
     if ours.dtype.kind in "biu":
         wrong = (widen(ours) != widen(exact)) & decided
         if not wrong.any():
