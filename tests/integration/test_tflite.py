@@ -20,6 +20,7 @@ from modelwheel.compiler.loaded.rows_first import innermost
 from modelwheel.errors import UnsupportedModelError
 from tests.support.commands import Modelwheel
 from tests.support.lite import load, operators_of, packed, results_of, without
+from tests.support.lite_operators import SINGLE, X, single
 
 pytestmark = pytest.mark.slow
 
@@ -143,60 +144,6 @@ _MODELS: Mapping[str, tuple[Callable[[Any], Any], tuple[int, ...]]] = {
 }
 
 
-_X = np.array([[-4.5, -0.3, 0.0], [0.7, 2.5, 8.0]], np.float32)
-_IMAGE = np.arange(32, dtype=np.float32).reshape(4, 2, 2, 2)
-_POOL = {"padding": 1, "strideW": 1, "strideH": 1, "filterWidth": 2, "filterHeight": 2}
-_SINGLE: Mapping[str, tuple[list[Any], str, Mapping[str, Any]]] = {
-    "BATCH_TO_SPACE_ND": ([_IMAGE, [2, 2], [[0, 0], [1, 0]]], "BatchToSpaceNDOptionsT", {}),
-    "BITCAST": ([_X], "BitcastOptionsT", {}),
-    "BITWISE_XOR": ([np.arange(6, dtype=np.int32), [3]], "BitwiseXorOptionsT", {}),
-    "BROADCAST_ARGS": ([np.array([2, 1], np.int32), [1, 3]], "", {}),
-    "DYNAMIC_UPDATE_SLICE": (
-        [_X, np.array([[6], [9]], np.float32), [1, 2]],
-        "DynamicUpdateSliceOptionsT",
-        {},
-    ),
-    "EMBEDDING_LOOKUP": ([np.array([1, 0, 1], np.int32), _X], "", {}),
-    "EXPAND_DIMS": ([_X, [1]], "ExpandDimsOptionsT", {}),
-    "FILL": ([np.array([2, 3], np.int32), np.float32(4)], "FillOptionsT", {}),
-    "GREATER_EQUAL": ([_X, _X * _X], "GreaterEqualOptionsT", {}),
-    "HARD_SWISH": ([_X], "HardSwishOptionsT", {}),
-    "L2_POOL_2D": ([_IMAGE], "Pool2DOptionsT", _POOL),
-    "LOGICAL_NOT": ([_X > 0], "LogicalNotOptionsT", {}),
-    "MATRIX_DIAG": ([_X], "MatrixDiagOptionsT", {}),
-    "MATRIX_SET_DIAG": ([_X, np.array([5, 6], np.float32)], "MatrixSetDiagOptionsT", {}),
-    "PRELU": ([_X, np.array([0.5, -1, 2], np.float32)], "", {}),
-    "RANK": ([_X], "RankOptionsT", {}),
-    "RELU6": ([_X], "", {}),
-    "RELU_0_TO_1": ([_X], "", {}),
-    "RIGHT_SHIFT": ([np.arange(6, dtype=np.int32), [1]], "RightShiftOptionsT", {}),
-    "SEGMENT_SUM": ([_X, [0, 0]], "SegmentSumOptionsT", {}),
-    "SELECT_V2": ([_X > 0, _X, np.float32(9)], "SelectV2OptionsT", {}),
-    "SHAPE": ([_X], "ShapeOptionsT", {"outType": schema.TensorType.INT32}),
-    "SPARSE_TO_DENSE": (
-        [np.array([0, 2], np.int32), [4], np.array([5, 6], np.float32), np.float32(1)],
-        "SparseToDenseOptionsT",
-        {},
-    ),
-    "SQUARE": ([_X], "SquareOptionsT", {}),
-    "SQUEEZE": ([_X[:1]], "SqueezeOptionsT", {"squeezeDims": [0]}),
-    **{
-        f"UNSORTED_SEGMENT_{name.upper()}": (
-            [_X, [1, 0], np.int32(2)],
-            f"UnsortedSegment{name}OptionsT",
-            {},
-        )
-        for name in ("Max", "Min", "Prod", "Sum")
-    },
-    "ZEROS_LIKE": ([_X], "ZerosLikeOptionsT", {}),
-}
-"""Operators that no model above has: the first input is one of the model, the others are constants."""
-_RESULTS = {
-    **dict.fromkeys(("GREATER_EQUAL", "LOGICAL_NOT"), np.bool_),
-    **dict.fromkeys(("BITCAST", "RANK", "SHAPE"), np.int32),
-    **dict.fromkeys(("EMBEDDING_LOOKUP", "SELECT_V2", "FILL", "SPARSE_TO_DENSE"), np.float32),
-}
-"""Types of results that are not those of the first input."""
 _ELSEWHERE = frozenset(
     {
         "CALL",
@@ -214,47 +161,6 @@ _ELSEWHERE = frozenset(
     }
 )
 """Operators of other tests."""
-_TYPES = {"float32": 0, "int32": 2, "bool": 6}
-"""Numbers of TensorType in the schema."""
-
-
-def _single(op: str) -> bytes:
-    """A file with one operator."""
-    values, kind, options = _SINGLE[op]
-    arrays = [np.asarray(v, None if hasattr(v, "dtype") else np.int32) for v in values]
-    made = schema.OperatorT()
-    made.opcodeIndex, made.inputs, made.outputs = 0, list(range(len(arrays))), [len(arrays)]
-    if kind:
-        made.builtinOptions = getattr(schema, kind)()
-        name = kind.removesuffix("T")
-        second = hasattr(schema.BuiltinOptions2, name)
-        made.builtinOptionsType = getattr(schema.BuiltinOptions, name, 0)
-        if second:
-            made.builtinOptions2, made.builtinOptions = made.builtinOptions, None
-            made.builtinOptions2Type = getattr(schema.BuiltinOptions2, name)
-        for field, value in options.items():
-            setattr(made.builtinOptions, field, value)
-    empty = np.zeros(arrays[0].shape, _RESULTS.get(op, arrays[0].dtype))
-    graph = schema.SubGraphT()
-    graph.operators, graph.inputs, graph.outputs = [made], [0], [len(arrays)]
-    model = schema.ModelT()
-    model.version, model.subgraphs, model.buffers = 3, [graph], [schema.BufferT()]
-    graph.tensors = []
-    for number, array in enumerate((*arrays, empty)):
-        tensor = schema.TensorT()
-        tensor.name, tensor.shape = f"t{number}", list(array.shape)
-        tensor.type = _TYPES[array.dtype.name]
-        if 0 < number < len(arrays):
-            buffer = schema.BufferT()
-            buffer.data = np.frombuffer(array.tobytes(), np.uint8)
-            tensor.buffer = len(model.buffers)
-            model.buffers.append(buffer)
-        graph.tensors.append(tensor)
-    code = schema.OperatorCodeT()
-    code.builtinCode = getattr(schema.BuiltinOperator, op)
-    code.deprecatedBuiltinCode, code.version = min(code.builtinCode, 127), 1
-    model.operatorCodes = [code]
-    return packed(model)
 
 
 def _converted(
@@ -294,15 +200,15 @@ def test_a_graph_computes_what_the_interpreter_does(name: str, files: dict[str, 
 
 
 def test_every_operator_is_in_a_model(files: dict[str, Path]) -> None:
-    assert OPERATORS.keys() - operators_of(files.values()) == _SINGLE.keys() | _ELSEWHERE
+    assert OPERATORS.keys() - operators_of(files.values()) == SINGLE.keys() | _ELSEWHERE
 
 
-@pytest.mark.parametrize("op", _SINGLE)
+@pytest.mark.parametrize("op", SINGLE)
 def test_an_operator_alone(op: str, tmp_path: Path) -> None:
     path = tmp_path / "one.tflite"
-    path.write_bytes(_single(op))
+    path.write_bytes(single(op))
     model = load(path)
-    inputs = {"t0": np.asarray(_SINGLE[op][0][0])}
+    inputs = {"t0": np.asarray(SINGLE[op][0][0])}
     ((output, expected),) = model(inputs).items()
     found = results_of(model.graph({"t0": inputs["t0"].shape}), inputs)[output]
     np.testing.assert_allclose(found, expected, rtol=1e-6)
@@ -312,7 +218,7 @@ def test_an_operator_alone(op: str, tmp_path: Path) -> None:
 
 def _composite() -> bytes:
     """A file whose operator is the subgraph that a converter has kept beside it, as those of PyTorch do."""
-    model = schema.ModelT.InitFromPackedBuf(_single("HARD_SWISH"), 0)
+    model = schema.ModelT.InitFromPackedBuf(single("HARD_SWISH"), 0)
     inner, operator = model.subgraphs[0], schema.OperatorT()
     outer = copy.deepcopy(inner)
     operator.opcodeIndex, operator.inputs, operator.outputs = 1, inner.inputs, inner.outputs
@@ -331,8 +237,8 @@ def test_a_composite_is_what_it_is_made_of(tmp_path: Path) -> None:
     path = tmp_path / "composite.tflite"
     path.write_bytes(_composite())
     model = load(path)
-    ((output, expected),) = model({"t0": _X}).items()
-    found = results_of(model.graph({"t0": _X.shape}), {"t0": _X})[output]
+    ((output, expected),) = model({"t0": X}).items()
+    found = results_of(model.graph({"t0": X.shape}), {"t0": X})[output]
     np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
@@ -413,7 +319,7 @@ def test_recurrent_layers(module: str, layer: str, tmp_path: Path) -> None:
 
 def test_constants_that_grow_are_not_computed_at_once(tmp_path: Path) -> None:
     path = tmp_path / "large.tflite"
-    model = schema.ModelT.InitFromPackedBuf(_single("PRELU"), 0)
+    model = schema.ModelT.InitFromPackedBuf(single("PRELU"), 0)
     (graph,), code = model.subgraphs, model.operatorCodes[0]
     code.builtinCode = code.deprecatedBuiltinCode = schema.BuiltinOperator.MAXIMUM
     for tensor, shape in zip(graph.tensors, ([70_000, 1], [1, 70_000]), strict=False):
@@ -433,6 +339,16 @@ def test_rows_may_be_free(tmp_path: Path) -> None:
     assert load(path).info.inputs[0].shape == (None, 6)
     for rows in (1, 5):
         _compare(path, (rows, 6))
+
+
+def test_sizes_may_be_free(tmp_path: Path) -> None:
+    """The file is read, also where an operator is converted for known sizes only."""
+    path = tmp_path / "sizes.tflite"
+    function = lambda x: tf.image.resize(x, 2 * tf.shape(x)[1:3])
+    path.write_bytes(_converted(function, (1, None, None, 3)))
+    assert load(path).info.inputs[0].shape == (1, None, None, 3)
+    for extent in (5, 8):
+        _compare(path, (1, extent, 6, 3))
 
 
 def test_weights_of_16_bits_become_constants(tmp_path: Path) -> None:
