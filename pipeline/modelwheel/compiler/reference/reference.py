@@ -23,6 +23,7 @@ from ...model.reference_result import (
     TIMES,
     Reference,
     case_of,
+    default_rows,
     input_key,
     output_key,
 )
@@ -50,6 +51,7 @@ from .truth.evaluate import kept_sessions
 from .truth.exactly import Exactly
 from .truth.find import find_truth
 from .truth.missing import NoTruthError
+from .truth.pieces import MANY
 
 
 def run(job: ReferenceJob) -> None:
@@ -221,6 +223,8 @@ def _evaluate_rows(job: ReferenceJob, loaded: LoadedModel, batched: tuple[str, .
     evaluate = _evaluator(job, loaded)
     with closing(RowNoise(loaded, by_spread=True)) as noise:
         few, found = fitting_rows(loaded, rows), None
+        if request.tables:
+            few = min(few, max(MANY, *sizes, *default_rows(sizes)))
         if few < rows.count:
             if not request.tables:  # which are read by many rows
                 rows = rows.take(np.arange(rows.count) % few)

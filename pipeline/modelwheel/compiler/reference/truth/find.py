@@ -35,7 +35,7 @@ from .magnitudes import narrow_of, scales_of
 from .missing import NoTruthError
 from .noise import Case, Noise, conversion_error, find_noise, scale_of
 from .parts import exact_part
-from .pieces import Pieces, find_pieces
+from .pieces import MANY, Pieces, find_pieces
 from .ranked import sorts
 from .rounding import has_ties
 from .spread import measure_spread
@@ -215,9 +215,21 @@ class _Search:
         measure = partial(measure_spread, frozen, narrow=known.narrow, ties=known.has_ties)
         try:
             require_small(frozen)
-            return pieces.run(measure, group.calls)
+            if not self._are_alike(pieces, group, known):
+                return pieces.run(measure, group.calls)
+            few = measure([pieces.first(inputs) for inputs in group.calls])
+            return [pieces.as_first(spread) for spread in few]
         except (NoTruthError, UnsupportedModelError):
             return ()
+
+    def _are_alike(self, pieces: Pieces, group: _Group, known: _Known) -> bool:
+        """Whether what rounding moves in a few of many rows says it of the others: each is as random as any other."""
+        if pieces.count <= MANY or not pieces.is_split or self._request.samples:
+            return False
+        case = group.cases[0][-1].name
+        outputs = (self._arrays[output_key(case, name)] for name in self._summary.leading_per_row)
+        decides = known.has_ties or known.sorts or any(a.dtype.kind in "biu" for a in outputs)
+        return not decides
 
     def _add_variation(self, group: _Group, spreads: Sequence[Arrays]) -> None:
         """Adds to the spread how far the framework's own results for the same rows are apart in other numbers of rows."""

@@ -24,6 +24,8 @@ Evaluate = Callable[[list[Arrays]], list[Arrays]]
 
 _BYTES = 128 << 20
 """Of the largest value in float64, where rows can be fewer."""
+MANY = 64
+"""Rows. More are evaluated so many at a time: they are there to read every row of a large table, each once."""
 _LIVE = 4
 """Values of the size of the largest one that an evaluation needs at the same time: a convolution has its padded input, a
 product and a sum. XLA does not look at what an allocation returns and crashes, so that this is asked first."""
@@ -79,6 +81,16 @@ class Pieces:
             for pieces, (_, of) in zip(cut, places, strict=True)
         ]
 
+    def as_first(self, spread: Arrays) -> Arrays:
+        """What is known of each element of all rows, from what rounding moves in the first call: at most as far in the others."""
+        every = {}
+        for name, moves in spread.items():
+            rows = self.leading[name]
+            most = moves.reshape(-1, rows, *moves.shape[1:]).max(axis=0)
+            others = [most] * (self.count - self.rows)
+            every[name] = np.concatenate([moves, *others])
+        return every
+
     def _distinct(self, inputs: Arrays) -> tuple[list[int], list[int]]:
         """The first of each rows that are the same, and for every row which of these it is: each is evaluated once."""
         known: dict[bytes, int] = {}
@@ -125,9 +137,10 @@ def find_pieces(elements: int, summary: Reference, rows: int) -> Pieces:
         rows: The number of rows that the graph is for.
     """
     largest = 8 * elements
-    if largest <= _BYTES or not summary.independent or summary.calls is not None:
+    is_small = largest <= _BYTES and rows <= MANY
+    if is_small or not summary.independent or summary.calls is not None:
         return Pieces(rows, rows, _LIVE * largest)
-    few = max(1, rows * _BYTES // largest)
+    few = max(1, min(MANY, rows * _BYTES // largest))
     needed = _LIVE * largest * few // rows
     return Pieces(few, rows, needed, frozenset(summary.batched_inputs), summary.leading_per_row)
 
