@@ -48,6 +48,16 @@ def test_rounding_in_between_is_no_error_of_the_conversion(judged: dict[str, Any
     assert loudness["without"] == {}
 
 
+def test_nan_that_a_maximum_leaves_out_is_no_error_of_the_conversion(
+    judged: dict[str, Any],
+) -> None:
+    spectrum = judged["spectrum"]
+    assert spectrum["converted"] == {}
+    assert spectrum["undefined"]["zeros"] == (
+        "Another returns finite numbers where float64 does not"
+    )
+
+
 def test_nan_decides_nothing(judged: dict[str, Any]) -> None:
     nan = judged["nan"]
     assert nan["undecided"] == {

@@ -187,6 +187,18 @@ def _product(x: Array, weights: Array = WEIGHTS) -> Arrays:
     return {"y": x @ weights}
 
 
+def _spectrum(x: Array) -> Arrays:
+    """A share of the largest logarithm; NaN counts for nothing, as in maxima of TensorFlow Lite."""
+    found = np.log(x * x)
+    found = found - found.mean(1, keepdims=True)
+    return {"y": np.fmax(found, np.float32(0))}
+
+
+def _spectrum_graph(x: Any) -> dict[str, Any]:
+    found = tf.math.log(x * x)
+    return {"y": tf.nn.relu(found - tf.reduce_mean(found, 1, keepdims=True))}
+
+
 MODELS = {
     # What the framework does with zeros is lost in the conversion.
     "lost": Model(lambda x: {"y": _normalise(x)}, lambda x: {"y": _norm(x)}),
@@ -198,6 +210,8 @@ MODELS = {
     "nan": Model(lambda x: _best(x, 1), _best_graph),
     # A unit in the last place decides about all values of a row of zeros.
     "loudness": Model(_loudness, _loudness_graph),
+    # Logarithms of zeros less their mean are NaN, which only one of both maxima keeps.
+    "spectrum": Model(_spectrum, _spectrum_graph),
     "weights": Model(_product, lambda x: {"y": x @ (WEIGHTS * np.float32(1.001))}),
     "right": Model(_product, lambda x: {"y": x @ WEIGHTS}),
     "half": Model(

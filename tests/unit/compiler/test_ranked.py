@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from modelwheel.compiler.reference.ranked import find_disputed
 from modelwheel.compiler.reference.truth.noise import Case, conversion_error, find_noise
-from modelwheel.compiler.reference.truth.ranked import find_disputed
 
 Array = np.ndarray[Any, Any]
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
 from ...accuracy import INEXACT, MORE, Deviation, Truth
 from ...errors import UnsupportedModelError
-from ...model.measuring import measure, widen
+from ...model.measuring import difference, measure, widen
 from ...model.reference_result import (
     Reference,
     case_of,
@@ -27,34 +27,21 @@ from ...model.reference_result import (
 )
 from ...util.text import one_line
 from ...workers.jobs import ReferenceRequest
-from ..freeze.frozen import FrozenGraph, freeze_graph
 from ..loaded.base import TENSORFLOW, Arrays, LoadedModel, StatefulModel, framework_of
 from ..loaded.rows_first import innermost
+from .boundary_graph import BoundaryGraph
 from .boundary_inputs import LARGE, boundary_inputs
 from .differences import compare, explain, is_finite
 from .fitting import fitting
 from .row_noise import RowNoise
 from .rows import Evaluate, Rows, find_influence
-from .truth.double import widen_graph
-from .truth.evaluate import run_calls, run_compiled
-from .truth.find import find_correction, require_small
-from .truth.largest import largest_value
-from .truth.magnitudes import narrow_of, scales_of
+from .truth.find import find_correction
 from .truth.missing import NoTruthError
-from .truth.nan_rules import has_reductions, run_under_rules
 from .truth.noise import Case, Noise, conversion_error, find_noise
-from .truth.parts import exact_part
-from .truth.pieces import Pieces, find_pieces
-from .truth.ranked import sorts
-from .truth.rounding import has_ties, measure_rounding
-from .truth.spread import measure_spread
-from .turns import turns_by_values
 
 _FINITE = frozenset({"zeros", "lowest", "highest"})
 """Rows that are compared without a float64 truth too, if their outputs are finite."""
 _SPECIAL = frozenset({"infinity", "nan"})
-_DRAWS = 4
-"""Evaluations that show how far rounding moves the results of these rows."""
 _Leading: TypeAlias = Mapping[str, int]
 _Result = TypeVar("_Result")
 
@@ -115,7 +102,7 @@ def evaluate_boundary(
     # A model that may not split batches has no other numbers of rows.
     count = request.batch_sizes[0] if request.batch_sizes else 1
     small = _first_rows(inputs, summary, count)
-    graph = _Graph(loaded, small, request)
+    graph = BoundaryGraph(loaded, small, request)
     if graph.unusable is not None:
         kinds = boundary_inputs(small, _varied(summary, small), request)
         boundary.undefined |= dict.fromkeys(sorted(kinds.keys() - {LARGE}), graph.unusable)
@@ -190,94 +177,15 @@ def _test_neighbours(
     return summary.model_copy(update=update)
 
 
-class _Graph:
-    """The frozen graph for boundary rows, evaluated in other ways than by TensorFlow's float32."""
-
-    def __init__(self, loaded: LoadedModel, inputs: Arrays, request: ReferenceRequest) -> None:
-        self._loaded, self._request = loaded, request
-        self.inexact: Mapping[str, str] = {}
-        """Why outputs have no form in float64, by name."""
-        self._given = inputs
-        self._pieces = Pieces(1, 1, 0)
-
-    def split(self, summary: Reference) -> None:
-        """Evaluates few rows at once from now on if the graph is large."""
-        self._pieces = find_pieces(self.largest, summary, summary.boundary_rows)
-        if self._pieces.is_split:
-            self._frozen = self._freeze(self._pieces.first(self._given))
-
-    @cached_property
-    def _frozen(self) -> FrozenGraph:
-        return self._freeze(self._given)
-
-    def _freeze(self, inputs: Arrays) -> FrozenGraph:
-        shapes = {name: array.shape for name, array in inputs.items()}
-        graph = self._loaded.graph(shapes)
-        return freeze_graph(graph, shapes, keep_state=self._request.keep_state)
-
-    @cached_property
-    def largest(self) -> int:
-        """The elements of the largest value, for the rows that are given."""
-        return largest_value(self._frozen.graph_def)
-
-    @cached_property
-    def unusable(self) -> str | None:
-        """Why boundary rows must not be evaluated, as a clause."""
-        try:
-            if turns_by_values(self._frozen.graph_def):
-                return "values decide how often a loop turns, which might then have no end"
-        except UnsupportedModelError as error:
-            return one_line(error)
-        return None
-
-    def exact(self, calls: list[Arrays]) -> list[Arrays]:
-        """The outputs in float64, but those in `inexact`; raises NoTruthError."""
-        require_small(self._frozen)
-        part, self.inexact = exact_part(self._frozen)
-        return self._pieces.run(partial(run_calls, widen_graph(part.graph_def), part), calls)
-
-    @cached_property
-    def scales(self) -> Mapping[str, float]:
-        """See `scales_of`."""
-        return scales_of(self._frozen)
-
-    @cached_property
-    def has_ties(self) -> bool:
-        """See `has_ties`."""
-        return has_ties(self._frozen.graph_def)
-
-    @cached_property
-    def sorts(self) -> bool:
-        """See `sorts`."""
-        return sorts(self._frozen.graph_def)
-
-    def spread(self, calls: list[Arrays]) -> list[Arrays]:
-        """See `measure_spread`."""
-        require_small(self._frozen)
-        measure = partial(measure_spread, self._frozen, ties=self.has_ties)
-        narrow = narrow_of(self._frozen)
-        return self._pieces.run(partial(measure, narrow=narrow, draws=_DRAWS), calls)
-
-    def rounded(self, calls: list[Arrays]) -> list[Arrays]:
-        """See `measure_rounding`."""
-        return self._pieces.run(partial(measure_rounding, self._frozen, draws=_DRAWS), calls)
-
-    def under_rules(self, inputs: Arrays) -> list[Arrays]:
-        """See `run_under_rules`; nothing if there is one rule."""
-        if self._frozen.state or not has_reductions(self._frozen):
-            return []
-        return run_under_rules(self._frozen, [inputs])[0]
-
-    def compiled(self, calls: list[Arrays]) -> list[Arrays]:
-        """The outputs by XLA; raises NoTruthError."""
-        return self._pieces.run(partial(run_compiled, self._frozen), calls)
-
-
 class _Others:
     """The findings of other evaluations about the rows that the model accepts."""
 
     def __init__(
-        self, loaded: LoadedModel, graph: _Graph, evaluated: list[_Evaluated], leading: _Leading
+        self,
+        loaded: LoadedModel,
+        graph: BoundaryGraph,
+        evaluated: list[_Evaluated],
+        leading: _Leading,
     ) -> None:
         self._framework, self._leading = framework_of(loaded), leading
         self._is_converted = loaded.evaluator != TENSORFLOW
@@ -362,6 +270,8 @@ class _Others:
         if difference := self._compare(ours, exact, output):
             # The runtime of the file says what is right, unless rounding explains the difference.
             if self._is_converted and evaluation.kind in _FINITE and ours.shape == exact.shape:
+                if self._is_nan_left_out(evaluation, exact, output):
+                    return explain(difference, ours, exact, self._framework, "in float64")
                 case, noise = self._case(evaluation), self.noise(evaluation, output)
                 if reason := conversion_error(case, output, noise, self._framework):
                     if self._does_rounding_decide(evaluation, case, output):
@@ -395,14 +305,32 @@ class _Others:
         moved = [np.isfinite(other) != np.isfinite(ours) for other in others]
         return int(np.count_nonzero(np.any(moved, axis=0))) if moved else 0
 
+    def _is_nan_left_out(
+        self, evaluation: _Evaluated, exact: np.ndarray[Any, Any], output: str
+    ) -> bool:
+        """Whether the framework has numbers where float64 has NaN, of which the graph takes the largest on the way."""
+        lost = np.isfinite(widen(evaluation.outputs[output])) & np.isnan(widen(exact))
+        if not lost.any():
+            return False
+        met, _ = _try(lambda calls: [self._graph.meets_nan(calls[0])], [evaluation])
+        return met.get(evaluation.kind, False)
+
     def _does_rounding_decide(self, evaluation: _Evaluated, case: Case, output: str) -> bool:
         """Whether an output moves as far if only results in between round elsewhere: no weight and no zero is changed."""
         if evaluation.kind not in self._rounded:
             return False
         spread = {**case.spread, **self._rounded[evaluation.kind]}
+        for name, values in self._own.get(evaluation.kind, {}).items():
+            if name in spread and name in case.exact:
+                # Float32 of the graph itself is as far from float64: no conversion is.
+                spread[name] = np.maximum(spread[name], difference(values, case.exact[name]))
         case = replace(case, spread=spread)
         noise = find_noise(case.without_exact(output), output, self._framework)
         return conversion_error(case, output, noise, self._framework) is None
+
+    @cached_property
+    def _own(self) -> Mapping[str, Arrays]:
+        return _try(self._graph.own, self._evaluated)[0]
 
     @cached_property
     def _rounded(self) -> Mapping[str, Arrays]:
@@ -442,7 +370,7 @@ def _is_special(evaluation: _Evaluated) -> bool:
 
 def _judge(
     loaded: LoadedModel,
-    graph: _Graph,
+    graph: BoundaryGraph,
     evaluated: list[_Evaluated],
     summary: Reference,
     boundary: Boundary,

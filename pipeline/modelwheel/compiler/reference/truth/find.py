@@ -28,6 +28,7 @@ from ....workers.jobs import ReferenceRequest
 from ...freeze.frozen import FrozenGraph, freeze_graph
 from ...loaded.base import TENSORFLOW, Arrays, LoadedModel, framework_of
 from ..lengths import Lengths
+from ..ranked import sorts
 from .double import widen_graph
 from .evaluate import run_calls, run_compiled
 from .largest import largest_value
@@ -36,7 +37,6 @@ from .missing import NoTruthError
 from .noise import Case, Noise, conversion_error, find_noise, scale_of
 from .parts import exact_part
 from .pieces import MANY, Pieces, find_pieces
-from .ranked import sorts
 from .rounding import has_ties
 from .spread import measure_spread
 

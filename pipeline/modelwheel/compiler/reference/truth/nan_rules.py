@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TypeAlias
+
+import numpy as np
 
 from ...freeze.frozen import FrozenGraph
 from ...graphs.graphs import bodies, nodes_of
@@ -40,6 +43,42 @@ def has_reductions(frozen: FrozenGraph) -> bool:
         for node in nodes_of(body)
         if node.op == MODULE_OP
     )
+
+
+_CHOOSING = {
+    "Max": 1,
+    "MaxPool": 1,
+    "MaxPool3D": 1,
+    "Maximum": 2,
+    "Min": 1,
+    "Minimum": 2,
+    "Relu": 1,
+    "Relu6": 1,
+}
+"""Operations of TensorFlow of whose NaN the same is true, and how many operands they have. TensorFlow Lite leaves it out."""
+
+
+def meets_nan(frozen: FrozenGraph, inputs: Arrays) -> bool:
+    """Whether a graph takes the largest or smallest of NaN and numbers, in operations of TensorFlow.
+
+    Args:
+        frozen: The graph, without state.
+        inputs: Of one call.
+
+    Raises:
+        NoTruthError: The graph cannot be evaluated.
+    """
+    operands = {
+        operand
+        for node in frozen.graph_def.node
+        for operand in node.input[: _CHOOSING.get(node.op, 0)]
+        if ":" not in operand  # the first result of a node
+    }
+    if not operands or frozen.state:
+        return False
+    asked = replace(frozen, fetches={operand: operand for operand in sorted(operands)})
+    (values,) = run_calls(frozen.graph_def, asked, [inputs])
+    return any(array.dtype.kind == "f" and np.isnan(array).any() for array in values.values())
 
 
 def run_under_rules(frozen: FrozenGraph, calls: Sequence[Arrays]) -> list[list[Arrays]]:

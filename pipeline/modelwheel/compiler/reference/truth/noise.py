@@ -10,8 +10,8 @@ import numpy as np
 
 from ....accuracy import INEXACT, UNDECIDED, rounding_at
 from ....model.measuring import difference, widen
+from ..ranked import find_disputed
 from ..rows import Arrays
-from .ranked import find_disputed
 
 Array = np.ndarray[Any, Any]
 

@@ -82,7 +82,7 @@ class Pieces:
         ]
 
     def as_first(self, spread: Arrays) -> Arrays:
-        """What is known of each element of all rows, from what rounding moves in the first call: at most as far in the others."""
+        """How far rounding moves each element of all rows: in the first call as it is given, in the others as far as any of that."""
         every = {}
         for name, moves in spread.items():
             rows = self.leading[name]

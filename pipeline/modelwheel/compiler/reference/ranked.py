@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from ....model.measuring import widen
-from ...graphs.graphs import bodies, nodes_of
-from ..rows import Arrays
-from .module_texts import texts_of
+from ...model.measuring import widen
+from ..graphs.graphs import bodies, nodes_of
+from .rows import Arrays
+from .truth.module_texts import texts_of
 
 Array = np.ndarray[Any, Any]
 
@@ -71,7 +71,7 @@ def find_disputed(ours: Arrays, exact: Arrays, spread: Arrays, name: str) -> Arr
 
 @dataclass(frozen=True)
 class _Scores:
-    """What sorts the places of an output: a column of it or of another one."""
+    """The scores that sort the places of an output: a column of it or of another one."""
 
     output: str
     column: int
