@@ -92,7 +92,8 @@ def _scores(ours: Arrays, places: tuple[int, ...]) -> Iterator[_Scores]:
         if values.shape[:2] != places or values.dtype.kind in "biu":
             continue
         columns = widen(values).reshape(*places, -1)
-        steps = np.diff(columns, axis=1)
+        with np.errstate(invalid="ignore"):  # infinity less infinity
+            steps = np.diff(columns, axis=1)
         distinct = 1 + np.count_nonzero(steps, axis=1).min(axis=0)
         falls, rises = (steps <= 0).all(axis=(0, 1)), (steps >= 0).all(axis=(0, 1))
         for column in np.flatnonzero((falls | rises) & (distinct >= _LEAST)):

@@ -81,7 +81,8 @@ def _write_reference(job: ReferenceJob, loaded: LoadedModel) -> None:
         moved = _move_outputs(job, as_declared, constant)
         if moved_axes(moved) != moved_axes(loaded):
             loaded = moved
-            job, narrowed, arrays, summary = _evaluate_or_narrow(job, loaded)
+            job, again, arrays, summary = _evaluate_or_narrow(job, loaded)
+            narrowed = {**narrowed, **again}
     if not request.keep_state:
         require_independence(info, shapes, summary.reason if batched else None)
     request, evaluate = job.request, _evaluator(job, loaded)
