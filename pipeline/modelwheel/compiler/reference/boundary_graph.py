@@ -11,7 +11,6 @@ from ...util.text import one_line
 from ...workers.jobs import ReferenceRequest
 from ..freeze.frozen import FrozenGraph, freeze_graph
 from ..loaded.base import Arrays, LoadedModel
-from .ranked import sorts
 from .truth.double import widen_graph
 from .truth.evaluate import run_calls, run_compiled
 from .truth.find import require_small
@@ -20,7 +19,7 @@ from .truth.magnitudes import narrow_of, scales_of
 from .truth.nan_rules import has_reductions, meets_nan, run_under_rules
 from .truth.parts import exact_part
 from .truth.pieces import Pieces, find_pieces
-from .truth.rounding import has_ties, measure_rounding
+from .truth.rounding import has_ties, measure_rounding, sorts
 from .truth.spread import measure_spread
 from .turns import turns_by_values
 

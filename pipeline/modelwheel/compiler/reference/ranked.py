@@ -7,7 +7,6 @@ all that stands beside them. The scores themselves do not: the second largest nu
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -15,28 +14,15 @@ from typing import Any
 import numpy as np
 
 from ...model.measuring import widen
-from ..graphs.graphs import bodies, nodes_of
 from .rows import Arrays
-from .truth.module_texts import texts_of
 
 Array = np.ndarray[Any, Any]
-
-_OPERATIONS = frozenset({"TopKV2", "TopK", "XlaSort", "XlaVariadicSort", "XlaKeyValueSort"})
-_TEXT = re.compile(r"\bstablehlo\.sort\b|\bchlo\.top_k\b|\bmhlo\.topk\b")
 
 _LEAST = 8
 """Of fewer scores, or fewer different ones, chance sorts some."""
 
 _APART = 8
 """So many times what rounding moves, two scores are apart whatever it does to both: a draw seldom moves one the furthest."""
-
-
-def sorts(graph_def: Any) -> bool:
-    """Whether a frozen graph sorts anything."""
-    nodes = (node for body in bodies(graph_def) for node in nodes_of(body))
-    if any(node.op in _OPERATIONS for node in nodes):
-        return True
-    return any(_TEXT.search(text) for text in texts_of(graph_def))
 
 
 def find_disputed(ours: Arrays, exact: Arrays, spread: Arrays, name: str) -> Array | None:

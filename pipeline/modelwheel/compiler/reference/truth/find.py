@@ -28,7 +28,6 @@ from ....workers.jobs import ReferenceRequest
 from ...freeze.frozen import FrozenGraph, freeze_graph
 from ...loaded.base import TENSORFLOW, Arrays, LoadedModel, framework_of
 from ..lengths import Lengths
-from ..ranked import sorts
 from .double import widen_graph
 from .evaluate import run_calls, run_compiled
 from .largest import largest_value
@@ -37,7 +36,7 @@ from .missing import NoTruthError
 from .noise import Case, Noise, conversion_error, find_noise, scale_of
 from .parts import exact_part
 from .pieces import MANY, Pieces, find_pieces
-from .rounding import has_ties
+from .rounding import has_ties, sorts
 from .spread import measure_spread
 
 PLAUSIBLE = 0.05

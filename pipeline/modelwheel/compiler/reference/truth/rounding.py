@@ -20,6 +20,7 @@ import numpy as np
 
 from ....model.measuring import difference
 from ...freeze.frozen import FrozenGraph
+from ...graphs.graphs import bodies, nodes_of
 from ...loaded.base import Arrays
 from .evaluate import run_calls
 from .module_texts import rewrite, texts_of, with_texts
@@ -40,6 +41,8 @@ _TIE = re.compile(
 )
 _ABOVE, _BELOW = "0x3F800008", "0x3F7FFFF0"
 """Eight units in the last place beside 1: what is rounded is a sum in any order, times a scale."""
+_SORTING = frozenset({"TopKV2", "TopK", "XlaSort", "XlaVariadicSort", "XlaKeyValueSort"})
+_SORTED = re.compile(r"\bstablehlo\.sort\b|\bchlo\.top_k\b|\bmhlo\.topk\b")
 
 
 def measure_rounding(frozen: FrozenGraph, calls: Sequence[Arrays], draws: int) -> list[Arrays]:
@@ -79,6 +82,14 @@ def measure_ties(
 def has_ties(graph_def: Any) -> bool:
     """Whether StableHLO modules of a frozen graph round floats to integers."""
     return any(_TIE.search(text) for text in texts_of(graph_def))
+
+
+def sorts(graph_def: Any) -> bool:
+    """Whether a frozen graph sorts anything, so that rounding decides the order of what is nearly equal."""
+    nodes = (node for body in bodies(graph_def) for node in nodes_of(body))
+    if any(node.op in _SORTING for node in nodes):
+        return True
+    return any(_SORTED.search(text) for text in texts_of(graph_def))
 
 
 def _measure(
