@@ -32,6 +32,11 @@ _INTEGERS = re.compile(
 _WINDOW = re.compile(r"(\w+) = (\[(?:[^\[\]]|\[[^\]]*\])*\])")
 
 
+def has_integer_convolutions(text: str) -> bool:
+    """Whether `expand_integer_convolutions` changes a module."""
+    return _INTEGERS.search(text) is not None
+
+
 def expand_integer_convolutions(text: str) -> str:
     """A module in which convolutions of bytes into int32, of known shape, are written out.
 

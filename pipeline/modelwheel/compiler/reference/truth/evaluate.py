@@ -19,9 +19,9 @@ from ...freeze.canonical import rename_functions
 from ...freeze.frozen import FrozenGraph
 from ...loaded.base import Arrays
 from ...stablehlo.judge_module import MODULE_OP
-from .convolution import expand_integer_convolutions
+from .convolution import expand_integer_convolutions, has_integer_convolutions
 from .missing import NoTruthError
-from .module_texts import with_texts
+from .module_texts import texts_of, with_texts
 
 _Call: TypeAlias = Callable[[Arrays], Arrays]
 
@@ -96,7 +96,8 @@ def opened(graph_def: Any, frozen: FrozenGraph) -> Iterator[_Call]:
 @contextmanager
 def _session(graph_def: Any, frozen: FrozenGraph) -> Iterator[_Call]:
     modules = sum(node.op == MODULE_OP for node in graph_def.node)
-    if modules:
+    # Otherwise it is not copied: its weights may be large.
+    if any(map(has_integer_convolutions, texts_of(graph_def))):
         graph_def = with_texts(graph_def, expand_integer_convolutions)
     if modules > _MOST_MODULES:
         with _without_kernels():
